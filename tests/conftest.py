@@ -22,7 +22,7 @@ import syncblob
 from syncblob.devices import SimulatedBackend, cuda, simulation
 from syncblob.devices import accelerator as accelerator_named
 from syncblob.errors import NoDeviceError
-from syncblob.memory import access_plan, room, window_allocation
+from syncblob.memory import access_plan, room, windows
 
 settings.register_profile(
     "default", deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
@@ -141,7 +141,7 @@ def no_collections(limited: SimulatedBackend, monkeypatch: pytest.MonkeyPatch) -
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let small memories have windows, too."""
-    monkeypatch.setattr(window_allocation, "_WHOLE", 0)
+    monkeypatch.setattr(windows, "_WHOLE", 0)
 
 
 @pytest.fixture(scope="module")

@@ -37,9 +37,9 @@ from syncblob.memory import Head as Head
 from syncblob.memory import SyncedMemory as SyncedMemory
 from syncblob.memory.eviction import Evictable as Evictable
 from syncblob.memory.eviction import set_eviction_policy as set_eviction_policy
-from syncblob.memory.memory_summary import MemoryRow as MemoryRow
-from syncblob.memory.memory_summary import MemorySummary as MemorySummary
-from syncblob.memory.memory_summary import memory_summary as memory_summary
+from syncblob.memory.room import MemoryRow as MemoryRow
+from syncblob.memory.room import MemorySummary as MemorySummary
+from syncblob.memory.room import memory_summary as memory_summary
 from syncblob.memory.verify import verified_const as verified_const
 from syncblob.transfer_log import ManySmall as ManySmall
 from syncblob.transfer_log import Operation as Operation

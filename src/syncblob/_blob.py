@@ -52,13 +52,13 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from syncblob.caffe._pb.caffe_pb2 import BlobProto
-    from syncblob.dispatch.torch.blob_parameters import BlobParameter
+    from syncblob.calls.torch.blob_parameters import BlobParameter
     from syncblob.interop.side_view import SideView
     from syncblob.memory.sources import Function
 
 
 class _TorchDispatch:
-    """Stands for `syncblob.dispatch.torch` until its first use, because that imports torch.
+    """Stands for `syncblob.calls.torch` until its first use, because that imports torch.
 
     An import statement in the methods would take noticeable time in every call.
     """
@@ -68,7 +68,7 @@ class _TorchDispatch:
         if name.startswith("__"):  # protocols that other libraries probe on any object
             raise AttributeError(name)
         import_optional("torch")
-        from syncblob.dispatch import torch
+        from syncblob.calls import torch
 
         _torch = torch
         return getattr(torch, name)
@@ -813,12 +813,12 @@ class Blob(Operators, NdarrayMethods):
             possible.
         """
         if order != "C":
-            return self._call(np.reshape, views.shape_from(shape), order=order, copy=copy)
-        return reshape(self, shape, copy)
+            return self._call(np.reshape, _shape.shape_from(shape), order=order, copy=copy)
+        return reshape(self, shape, copy=copy)
 
     def transpose(self, *axes: SupportsIndex | Iterable[SupportsIndex]) -> Self:
         """Return a view with the axes permuted; reversed by default."""
-        order = views.shape_from(axes) if axes else None
+        order = _shape.shape_from(axes) if axes else None
         return self.derive(lambda a: a.transpose(order))
 
     @property
@@ -855,7 +855,7 @@ class Blob(Operators, NdarrayMethods):
 
     def flatten(self, order: Literal["C", "F", "A", "K"] = "C") -> Self:
         """Return a copy of the elements along one axis."""
-        return self.reshape(-1, copy=True) if order == "C" else self.ravel(order).copy()
+        return reshape(self, (-1,), copy=True) if order == "C" else self.ravel(order).copy()
 
     @property
     def flat(self) -> Self:
@@ -906,22 +906,9 @@ class Blob(Operators, NdarrayMethods):
 
     # --- indexing --------------------------------------------------------------------------------
 
-    def __getitem__(self, key: Any) -> Self:
-        """Index as NumPy does.
-
-        Integers, slices, None and Ellipsis give a view; nothing moves. Arrays of integers or
-        booleans give a new Blob, computed on this Blob's device.
-        """
-        return get_item(self, key)
-
-    def __setitem__(self, key: Any, value: Any) -> None:
-        """Assign to elements as NumPy does, on this Blob's device.
-
-        Values are transferred to that device if needed. Assigning to all elements transfers nothing
-        else; assigning to some is a mutable access. If the key or the value is invalid, nothing
-        changes.
-        """
-        set_item(self, key, value)
+    # Assigned, because a method that calls a function takes longer.
+    __getitem__ = get_item
+    __setitem__ = set_item
 
     def __delitem__(self, key: Any) -> NoReturn:
         """Raise, as NumPy does.
@@ -1602,7 +1589,7 @@ class Blob(Operators, NdarrayMethods):
     __array_ufunc__ = array_ufunc
     __array_function__ = array_function
 
-    # --- PyTorch's functions; see `dispatch.torch`, which is imported when one of these is called -
+    # --- PyTorch's functions; see `calls.torch`, which is imported when one of these is called -
 
     @classmethod
     def __torch_function__(
@@ -1622,6 +1609,9 @@ class Blob(Operators, NdarrayMethods):
             const Blob it is a copy.
         """
         del types  # The function calls the protocols of the other arguments again.
+        if "torch._dynamo" in sys.modules:
+            # The compiler is loaded, and must not trace it.
+            return _torch.call_untraced(func, args, kwargs or {})
         return _torch.call(func, args, kwargs or {})
 
     def to_torch(self, *, copy: bool | None = None) -> Tensor:

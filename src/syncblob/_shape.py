@@ -67,6 +67,11 @@ def require_repeats(shape: Shape, itemsize: int, repeats: Any, axis: int | None)
         as_shape((total, rest), itemsize)
 
 
+def shape_from(shape: tuple[Any, ...]) -> Any:
+    """Accept a shape as one argument, or as one argument for each dimension."""
+    return shape[0] if len(shape) == 1 else shape
+
+
 def is_integer(value: object) -> bool:
     """Return whether an object is an integer, which includes 0-d arrays of integers."""
     return hasattr(value, "__index__") and not getattr(value, "shape", ())

@@ -21,7 +21,7 @@ from in_threads import in_threads
 
 import syncblob
 from syncblob import Blob, compute_only_on, no_transfers, record_transfers
-from syncblob.memory import window_allocation
+from syncblob.memory import windows
 
 THREADS, PART = 8, 16
 NBYTES = 8 * PART * THREADS
@@ -219,18 +219,18 @@ class Worker:
 
 
 @pytest.mark.filterwarnings("ignore::syncblob.StaleAliasWarning")
-@pytest.mark.parametrize("windows", [False, True])
+@pytest.mark.parametrize("divides", [False, True])
 @tiers.amount("seconds", 0.5, 4.0, variable="SYNCBLOB_SOAK")
 def test_programs(
     limited: syncblob.devices.SimulatedBackend,
     monkeypatch: pytest.MonkeyPatch,
     seconds: float,
-    windows: bool,  # a parameter
+    divides: bool,  # a parameter
 ) -> None:
     # Room for what the threads share and work on, and for a part of what they keep.
     limited.capacity = (3 + 4 * THREADS) * NBYTES
-    if windows:
-        monkeypatch.setattr(window_allocation, "_WHOLE", NBYTES // 2)
+    if divides:
+        monkeypatch.setattr(windows, "_WHOLE", NBYTES // 2)
     problems: list[BaseException] = []
     end = time.monotonic() + seconds
 
@@ -247,7 +247,7 @@ def test_programs(
     first = int(time.time())
     number = 0
     while not number or time.monotonic() < end:
-        shared = Shared(windows=windows)
+        shared = Shared(windows=divides)
         workers = [Worker(shared, row, first + number) for row in range(THREADS)]
         number += 1
         in_threads(*(partial(work, each) for each in workers), seconds=seconds + 60)

@@ -8,7 +8,7 @@ from benchmarks import __main__ as benchmarks_command
 from benchmarks.__main__ import GROUPS
 from benchmarks.publish import PAGES, filled, main, pages, published, shown, taken
 from benchmarks.results import Results, merged
-from benchmarks.rows import CUT_OFF, Goal, Measured, Row, quantity
+from benchmarks.rows import CUT_OFF, Goal, Measured, Row
 from benchmarks.timing import Timer
 
 SECONDS = Row("calls", "ours()", 2e-6, "theirs()", 4e-6, goal=Goal(0.6))
@@ -26,40 +26,6 @@ FOUND = Results(
     {"python": "3.14", "numpy": "2.9"},
     "2030-01-02",
 )
-
-
-@pytest.mark.parametrize(
-    ("row", "ratio", "difference", "met"),
-    [
-        (SECONDS, 0.5, -2e-6, True),
-        (AGAIN, 2.0, 1e-6, False),
-        (ACCESSOR, 2.5, 0.3e-6, True),
-        (SPEED, 0.9, -1e9, None),
-        (ALONE, None, None, False),
-        (Row("bytes", "ours", 3, "least", 0, "bytes", Goal(1)), None, 3, False),
-    ],
-)
-def test_what_a_row_says(row, ratio, difference, met):
-    assert row.of("ratio") == pytest.approx(ratio)
-    assert row.of("difference") == pytest.approx(difference)
-    assert row.met is met
-
-
-@pytest.mark.parametrize(
-    ("value", "unit", "text"),
-    [
-        (1.5e-7, "s", "0.150 us"),
-        (9.9e-4, "s", "990.000 us"),
-        (0.25, "s", "250.000 ms"),
-        (12.5, "s", "12.500 s"),
-        (-2e-7, "s", "-0.200 us"),
-        (2.5e10, "B/s", "25.00 GB/s"),
-        (7.75e7, "B", "77.5 MB"),
-        (1234567, "bytes", "1,234,567 B"),
-    ],
-)
-def test_quantities_are_scaled_for_reading(value, unit, text):
-    assert quantity(value, unit) == text
 
 
 # --- the page -------------------------------------------------------------------------------------

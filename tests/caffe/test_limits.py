@@ -6,7 +6,7 @@ from comparable_models import need_library_of
 
 import syncblob
 from syncblob import Layer, ModelFile, SolverState
-from syncblob.caffe.convert import checkpoint, convert, open_weights, pytorch, safetensors
+from syncblob.caffe.convert import convert, open_weights, pytorch, safetensors
 from syncblob.caffe.files import caffe_hdf5
 from syncblob.caffe.messages import read_blobproto, wire
 
@@ -83,8 +83,7 @@ def test_what_is_written_can_be_opened(tmp_path, monkeypatch, name):
         monkeypatch.setattr(module, "MOST_OBJECTS", 50)
     monkeypatch.setattr(wire, "MOST_FIELDS", 205)
     monkeypatch.setattr(caffe_hdf5, "_MOST_TEXT", 100)
-    for module in (checkpoint, pytorch):
-        monkeypatch.setattr(module, "MOST_ENTRIES", 40)
+    monkeypatch.setattr(pytorch, "_MOST_ENTRIES", 40)
     monkeypatch.setattr(safetensors, "_MOST_HEADER", 5500)
     path, refused = tmp_path / target, []
     for count in range(about - 9, about + 9):

@@ -8,7 +8,7 @@ import pytest
 
 from syncblob.caffe import Layer, ModelFile, open_model, read_prototxt, save_model, write_prototxt
 from syncblob.caffe._pb.caffe_pb2 import BlobProto, NetParameter
-from syncblob.caffe.messages.string_fields import encoded, parsed
+from syncblob.caffe.messages.string_fields import encode_text, parse
 from syncblob.caffe.messages.wire import length_field, varint
 from syncblob.errors import ModelFileError
 
@@ -53,7 +53,7 @@ def test_names_come_and_go_byte_for_byte(path, tmp_path):
     for kept in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
         assert list(kept) == [NAME_HERE]
     # Edit the layer after its message was made, and save it in the current format.
-    assert list(map(encoded, layer.proto.top)) == [NAME]
+    assert list(map(encode_text, layer.proto.top)) == [NAME]
     layer.bottoms, layer.tops = [NAME_HERE, "data"], [DATA_HERE]
     model.rename(NAME_HERE, DATA_HERE)
     save_model(model, tmp_path / "changed", upgrade=True)
@@ -65,7 +65,7 @@ def test_names_come_and_go_byte_for_byte(path, tmp_path):
 
 def test_definitions(path, tmp_path):
     net = open_model(path).to_net()
-    assert (encoded(net.name), encoded(net.layer[0].name)) == (NAME, NAME)
+    assert (encode_text(net.name), encode_text(net.layer[0].name)) == (NAME, NAME)
     write_prototxt(net, tmp_path / "net.prototxt")
     again = read_prototxt(tmp_path / "net.prototxt")
     assert again == net
@@ -76,23 +76,23 @@ def test_a_definition_in_another_encoding(tmp_path):
     path = tmp_path / "net.prototxt"
     path.write_bytes(b'# \xff\nname: "' + NAME + b'"\ninput: "caf\xc3\xa9" input_dim: [1, 2]')
     net = read_prototxt(path)
-    assert encoded(net.name) == NAME
+    assert encode_text(net.name) == NAME
     assert (list(net.input), list(net.input_dim)) == (["caf\xe9"], [1, 2])
     path.write_bytes(b'name: "' + NAME + b'"\nlayer { fork: 1 }')
     with pytest.raises(ModelFileError, match=r'line 2, column 9: .* no field named "fork"'):
         read_prototxt(path)
-    assert encoded(read_prototxt(path, ignore_unknown=True).name) == NAME
+    assert encode_text(read_prototxt(path, ignore_unknown=True).name) == NAME
 
 
 def test_an_input_of_an_older_net(write):
     inputs = length_field(3, DATA) + b"".join(number(4, dim) for dim in (1, 2, 3, 4))
-    net = parsed(NetParameter, length_field(1, NAME) + inputs + NETS[1])
+    net = parse(NetParameter, length_field(1, NAME) + inputs + NETS[1])
     assert ModelFile.from_net(net)["input"].tops == (DATA_HERE,)
     assert ModelFile.from_net(open_model(write(net)).to_net())["input"].tops == (DATA_HERE,)
 
 
 def test_layers_that_are_made(tmp_path):
     made = ModelFile(NAME_HERE, [Layer(NAME_HERE, "Power", [DATA_HERE], blobs=[np.ones(2)])])
-    assert encoded(made[NAME_HERE].proto.bottom[0]) == DATA
+    assert encode_text(made[NAME_HERE].proto.bottom[0]) == DATA
     save_model(made, tmp_path / "made")
     assert open_model(tmp_path / "made")[NAME_HERE].bottoms == (DATA_HERE,)

@@ -13,14 +13,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import conformance.exchange.__main__ as driver
 from conformance.exchange import page
 from conformance.exchange.cells import DTYPES, FORMS, LAYOUTS, STATES, Given, array_in
 from conformance.exchange.measure import Adapter, recorded_protocols
-from conformance.exchange.results import NEGATIVE, compact, faults, outcome, results_of, selects
+from conformance.exchange.results import NEGATIVE, faults, outcome, results_of
 from syncblob import Blob
 from syncblob._source_lines import _LIBRARIES
 
@@ -247,17 +245,6 @@ C = ("given", "take(b)", "int8", "C", "host", "writable")
 )
 def test_our_faults_are_what_an_ndarray_gets_and_a_blob_does_not(cell, found, expected):
     assert faults(cell, found) == expected
-
-
-AXES = (("a", "b", "c"), ("d", "e"), ("f", "g", "h", "i"))
-
-
-@given(st.dictionaries(st.tuples(*map(st.sampled_from, AXES)), st.sampled_from("xyz"), min_size=1))
-def test_the_compact_form_names_each_cell_once(cells):
-    rows = compact(cells)
-    for cell in cells:
-        assert [row[0] for row in rows if all(map(selects, row[1:], cell))] == [cells[cell]]
-    assert len(rows) <= len(cells)
 
 
 # --- processes that end --------------------------------------------------------------------------

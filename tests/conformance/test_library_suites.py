@@ -144,22 +144,3 @@ def test_failures_are_told_apart():
 
 def test_a_run_in_which_nothing_passed_is_no_success():
     assert report_of(status=5)["problems"] == ["pytest ended with exit status 5", "no test passed"]
-
-
-@pytest.mark.parametrize(
-    ("test", "about"),
-    [
-        ("test_array_api_strict[numpy]", ()),
-        ("test_f[syncblob-1]", ("syncblob",)),
-        ("test_f[array_api_strict]", ("array_api_strict",)),
-        ("test_f[array_api_strictest]", ()),
-        ("test_f[check(array_namespace=syncblob,device_name=None)]", ("syncblob",)),
-    ],
-)
-def test_a_test_is_about_the_libraries_among_its_parameters(test, about):
-    assert tuple(name for name in LIBRARIES if libraries.is_about(name, test)) == about
-
-
-def test_devices_of_array_api_strict_are_none_of_a_test():
-    ours, theirs = "f[syncblob-None-float32]", "f[array_api_strict-device1-float32]"
-    assert libraries.equivalent(ours) == libraries.equivalent(theirs)

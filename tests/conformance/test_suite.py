@@ -11,7 +11,6 @@ from conformance.suite import (
     SuiteError,
     check_suite,
     clone_suite,
-    describe_commit,
     provide_suite,
     suite_folder,
     write_commits,
@@ -132,11 +131,6 @@ def test_a_suite_without_the_specification_is_refused(make_small_suite):
         check_suite(folder, any_commit=True)
 
 
-def test_a_folder_inside_a_repository_has_no_commit_of_its_own(clone):
-    assert describe_commit(clone / "array_api_tests") == "unknown"
-    assert describe_commit(clone.parent) == "unknown"
-
-
 # --- a copy without its history -------------------------------------------------------------------
 
 
@@ -159,8 +153,3 @@ def test_a_copy_of_other_commits_is_refused(copy):
     write_commits(copy, Commits("0" * 40, "1" * 40))
     with pytest.raises(SuiteError, match=f"got {'0' * 40} with {'1' * 40}"):
         check_suite(copy)
-
-
-def test_git_is_asked_first(clone, git):
-    write_commits(clone, Commits("0" * 40, "1" * 40))
-    assert check_suite(clone).suite == git(clone, "rev-parse", "HEAD")

@@ -15,12 +15,11 @@ import syncblob
 from syncblob import Blob, Head
 from syncblob.blob.core import fresh
 from syncblob.devices import accelerator, cuda_streams
-from syncblob.devices.cuda_streams import _bounds
 from syncblob.memory import CONST, MUTABLE
 
 torch = pytest.importorskip("torch")
 torch_model = pytest.importorskip("torch_model")
-torch_function = pytest.importorskip("syncblob.dispatch.torch.torch_function")
+calls = pytest.importorskip("syncblob.calls.torch.torch_function")
 
 pytestmark = pytest.mark.usefixtures("machine")
 lazily = pytest.mark.parametrize("machine", ["lazy"], indirect=True)
@@ -118,7 +117,7 @@ def test_halves_of_a_memory_are_independent(backend, machine, start):
 
 
 @lazily
-@pytest.mark.parametrize("kind", ["operand", "closure", "method", "container"])
+@pytest.mark.parametrize("kind", ["operand", "copy", "container"])
 def test_an_upload_waits_for_a_computation_that_reads(backend, machine, kind):
     blob, seen = Blob(8, device="cuda:0"), []
     blob.overwrite_cpu_data()[...] = 1
@@ -132,17 +131,15 @@ def test_an_upload_waits_for_a_computation_that_reads(backend, machine, kind):
         stream.wait_event(stream.record())
         if kind == "operand":
             backend.compute(launch, see, array)
-        elif kind == "closure":
-            backend.compute(lambda: launch(see, array))
-        elif kind == "method":
-            copied = backend.compute(array.copy)
+        elif kind == "copy":
+            copied = backend.compute(backend.copy, array)
         else:
             backend.compute(lambda arrays: launch(see, *arrays["x"]), {"x": [array]})
     blob.mutable_cpu_data()[...] = 9
     blob.prefetch()
     assert machine.calls["deviceSynchronize"] == 0
     machine.finish(latest_first=True)
-    assert (copied.tolist() if kind == "method" else seen[0]) == [1] * 8
+    assert (copied.tolist() if kind == "copy" else seen[0]) == [1] * 8
     assert blob.gpu_data().tolist() == [9] * 8
 
 
@@ -151,7 +148,7 @@ def test_a_download_of_a_result_waits_for_its_stream_only(backend, machine):
     x, late = Blob(8, device="cuda:0"), []
     x.overwrite_cpu_data()[...] = 3
     array = x.array_in(x.home, CONST, "test")
-    y = fresh(Blob, backend.compute(array.copy), backend)
+    y = fresh(Blob, backend.compute(backend.copy, array), backend)
     launch(lambda: late.append(1), stream=side_stream())
     assert np.asarray(y).tolist() == [3] * 8
     assert not late
@@ -216,33 +213,36 @@ def test_many_uses_of_a_memory_are_joined(backend, machine):
     for row in range(200):
         computing(backend, blob[row], lambda a: seen.append(a[0]))
     uses = backend.order._known(blob.memory.buffer(1))
-    assert len(uses.last) <= 64
-    # No part was lent, and that is known still.
-    assert -1 not in uses.of(*_bounds(blob.memory.buffer(1)))
+    assert len(uses.parts) <= 64
     for row in range(200):
         blob[row].overwrite_cpu_data()[...] = 2
         blob[row].prefetch()
+    # No part was lent, and that is known still.
+    assert machine.calls["deviceSynchronize"] == 0
     machine.finish()
     assert seen == [1] * 200
     for row in range(200):
         _ = blob[row].gpu_data()
-    assert len(uses.last) <= 64
-    assert -1 in uses.of(*_bounds(blob.memory.buffer(1)))
+    assert len(uses.parts) <= 64
+    blob.mutable_cpu_data()
+    _ = blob.gpu_data()
+    assert machine.calls["deviceSynchronize"] == 1
 
 
-def test_memory_that_is_used_again_is_known_anew(backend):
+def test_memory_that_is_used_again_is_known_anew(machine):
     blob = Blob(8, device="cuda:0")
     address = blob.overwrite_gpu_data().data.ptr
-    buffer = blob.memory.buffer(1)
-    assert -1 in backend.order._known(buffer).of(address, address + 1)
-    del blob, buffer
+    _ = blob.cpu_data()
+    assert machine.calls["deviceSynchronize"] == 1
+    del blob
     gc.collect()
-    assert address not in backend.order._uses
     again = Blob(8, device="cuda:0")
     again.overwrite_cpu_data()[...] = 1
     again.prefetch()
     assert again.memory.buffer(1).data.ptr == address
-    assert -1 not in backend.order._known(again.memory.buffer(1)).of(address, address + 1)
+    again[...] = 2
+    assert again.item(0) == 2
+    assert machine.calls["deviceSynchronize"] == 1
 
 
 @lazily
@@ -252,24 +252,25 @@ def test_a_use_is_kept_that_another_thread_adds_while_uses_are_joined(backend, m
     ran: list[int] = []
 
     def use():
-        launch(lambda there: ran.append(len(there)), array[150:151], stream=side)
-        backend.order.note((array[150:151],), stream=side)
+        with side:
+            backend.compute(launch, lambda there: ran.append(len(there)), array[150:151])
 
     thread = threading.Thread(target=use)
+    join = cuda_streams.Allocation._join
 
-    def joined(*args, **keywords):
-        uses = sorted(*args, **keywords)
+    def joined(allocation):
         if thread.ident is None:
             thread.start()
             # It waits until they are joined, or adds its use at once.
             thread.join(0.2)
-        return uses
+        join(allocation)
 
-    monkeypatch.setattr(cuda_streams, "sorted", joined, raising=False)
+    monkeypatch.setattr(cuda_streams.Allocation, "_join", joined)
+    buffer = blob.memory.buffer(1)
     for place in range(100):
-        backend.order.note((array[place : place + 1],))
+        backend.used(buffer[place : place + 1])
     thread.join()
-    backend.order.wait(waiting, array)
+    backend.order.wait(waiting, buffer)
     waiting.synchronize()
     assert ran == [1]
 
@@ -562,13 +563,13 @@ def test_a_download_waits_for_what_a_torch_function_wrote(
     machine.finish()
     stream = side_stream() if side else None
 
-    def compute(_function, operands, _names):
+    def compute(call):
         # PyTorch would queue its kernel on its current stream. The written one is the last.
-        written = [each for each in operands if isinstance(each, torch.Tensor)][-1]
+        written = [each for each in call._operands if isinstance(each, torch.Tensor)][-1]
         launch(add_one, model_array(written), stream=stream)
         return written
 
-    monkeypatch.setattr(torch_function, "_compute", compute)
+    monkeypatch.setattr(calls.Call, "_compute", compute)
     with streams.stream(stream):
         write(x, y)
     assert np.asarray(x).tolist() == [2] * 1000

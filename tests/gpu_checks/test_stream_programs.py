@@ -136,7 +136,7 @@ class Program:
             if self.chance(0.5):
                 delay(stream, SHORT)
             # The model's copies are queued, as CuPy's are.
-            copied = home.compute(array.copy)
+            copied = home.compute(home.copy, array)
         self.reads.append((copied, kept.truth[part].copy()))
         kept.events[place] = stream.record()
 

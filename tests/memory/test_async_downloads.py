@@ -37,7 +37,7 @@ def on_device(device, value=3, shape=(4, 5)):
     blob.prefetch()
     home = blob.home
     array = blob.array_in(home, CONST, "test")
-    made = fresh(Blob, home.compute(array.copy), home)
+    made = fresh(Blob, home.compute(home.copy, array), home)
     assert made.head is GPU
     return made
 
@@ -186,7 +186,7 @@ def test_a_loop_of_downloads_does_not_wait_for_the_device():
         results = []
         machine.calls.clear()
         for _ in range(4):
-            result = fresh(Blob, home.compute(array.copy), home)
+            result = fresh(Blob, home.compute(home.copy, array), home)
             result.prefetch("cpu")
             results.append(result)
         assert not machine.idle

@@ -8,7 +8,7 @@ from fault_states import newest
 from syncblob import SyncedMemory
 from syncblob._layout import Layout
 from syncblob.devices import Side
-from syncblob.memory import Access, span_limit
+from syncblob.memory import Access, access_plan
 from syncblob.memory.borrows_and_aliases import NUMPY
 
 HOST, ACCELERATOR = Side
@@ -20,7 +20,7 @@ FEW, MANY, MOST = 100, 800, 12
 
 @pytest.fixture(autouse=True)
 def _shorter_maps(monkeypatch):
-    monkeypatch.setattr(span_limit, "MAX_SPANS", 64)
+    monkeypatch.setattr(access_plan, "MAX_SPANS", 64)
 
 
 def calls(function):

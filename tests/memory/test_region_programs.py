@@ -31,7 +31,7 @@ import syncblob
 from benchmarks.states import STATES
 from syncblob import Blob, Head, StaleAliasWarning, max_transfers, record_transfers
 from syncblob.devices import SimulatedBackend, accelerator
-from syncblob.memory import SyncedMemory, access_plan, attempt, living_arrays, window_allocation
+from syncblob.memory import SyncedMemory, access_plan, attempt, living_arrays, windows
 from syncblob.memory.access_plan import SMALL
 
 try:
@@ -1118,9 +1118,9 @@ class Program:
         device.capacity = device.used_nbytes + ITEMSIZE
         fill(self.device.name, device.capacity)
         device.capacity = None
-        for (memory, real), windows in before.items():
+        for (memory, real), known in before.items():
             left = [window.array for window in real.windows(real.side_of(device))]
-            for window in windows:
+            for window in known:
                 if not any(array is window.array for array in left):
                     hull = range(window.start // ITEMSIZE, window.stop // ITEMSIZE)
                     lent = [loan for loan in memory.borrows + memory.aliases if loan.side == GPU]
@@ -1213,8 +1213,8 @@ class WindowProgram(Program):
 
     def run(self, steps: int = STEPS) -> None:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(window_allocation, "_WHOLE", 0)
-            patch.setattr(window_allocation, "_MOST", 2.0)
+            patch.setattr(windows, "_WHOLE", 0)
+            patch.setattr(windows, "_MOST", 2.0)
             if self.chance(0.5):
                 patch.setattr(SyncedMemory, "make_whole", lambda *_: None)
             self.touch()

@@ -10,7 +10,7 @@ from fault_states import newest
 from syncblob import Head, SyncedMemory, record_transfers
 from syncblob._layout import Layout
 from syncblob.devices import Side
-from syncblob.memory import Access, span_limit
+from syncblob.memory import Access, access_plan
 from syncblob.memory.changes import finish_write
 from syncblob.memory.spans import Spans
 from syncblob.memory.untracked_aliases import assume_unaliased, expose
@@ -29,7 +29,7 @@ NEW = 200
 
 @pytest.fixture(autouse=True)
 def _shorter_maps(monkeypatch):
-    monkeypatch.setattr(span_limit, "MAX_SPANS", MAX_SPANS)
+    monkeypatch.setattr(access_plan, "MAX_SPANS", MAX_SPANS)
 
 
 def counting():
@@ -274,7 +274,9 @@ def test_a_map_is_not_walked_over_for_each_of_many_accesses_that_can_join_nothin
         walks.append(len(memory.spans.holders))
         return Spans.covering(nbytes, ranges)
 
-    monkeypatch.setattr(span_limit, "Spans", types.SimpleNamespace(covering=covering))
+    monkeypatch.setattr(
+        access_plan, "Spans", types.SimpleNamespace(covering=covering, whole=Spans.whole)
+    )
     for place in places("forwards"):
         use(memory, ACCELERATOR, MUTABLE, place, place + 1)
     assert walks == [MAX_SPANS - 1]

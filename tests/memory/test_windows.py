@@ -18,7 +18,8 @@ import syncblob
 from syncblob import Blob, Head
 from syncblob.calls.results import write_by
 from syncblob.devices import POISON, Side
-from syncblob.memory import CONST, Window, buffers, operations, window_allocation
+from syncblob.memory import CONST, Window, operations, windows
+from syncblob.memory.buffers import NO_WINDOWS
 
 
 def ranges(blob):
@@ -378,9 +379,9 @@ def test_what_leaves_the_host_makes_no_room_for_the_rest_of_it(limited, has_sour
     blob.cpu_data()
     blob[30:40].gpu_data()
     limited.capacity = 300
-    with pytest.raises(MemoryError, match="evict needs 280 B"):
+    with pytest.raises(MemoryError, match="evict needs 400 B"):
         blob.evict("cpu")
-    assert ranges(blob) == [(0, 30)]
+    assert ranges(blob) == [(30, 40)]
     limited.capacity = None
     assert blob.evict("cpu") == blob.nbytes
     assert blob.gpu_data().tolist() == list(range(100))
@@ -506,23 +507,23 @@ REACHES = st.tuples(st.integers(0, 60), st.integers(1, 9)).map(lambda pair: (pai
 
 @given(st.lists(st.tuples(st.booleans(), REACHES), max_size=40))
 def test_windows_are_found_as_in_a_list(steps):
-    windows, expected = (), []
+    found, expected = NO_WINDOWS, []
     for makes, (start, stop) in steps:
         over = [w for w in expected if w.start < stop and start < w.stop]
         inside = [w for w in expected if start <= w.start and w.stop <= stop]
         held = [w for w in expected if w.start <= start and stop <= w.stop]
-        assert buffers.overlapping(windows, start, stop) == over
-        assert buffers.inside(windows, start, stop) == inside
-        assert [buffers.containing(windows, start, stop)] == (held or [None])
+        assert found.overlapping(start, stop) == over
+        assert found.inside(start, stop) == inside
+        assert [found.containing(start, stop)] == (held or [None])
         new = [Window(min([start, *(w.start for w in over)]), stop, None)] * makes
         for each in new:
             each.stop = max([stop, *(w.stop for w in over)])
         gone = over if makes else inside
         if gone or new:
-            windows = buffers.exchange(windows, gone, *new)
+            found = found.exchange(100, gone, *new)
         left = [w for w in expected if w not in gone]
         expected = sorted([*left, *new], key=lambda w: w.start)
-        assert list(windows) == expected
+        assert list(found.all) == expected
 
 
 @pytest.mark.usefixtures("small", "limited")
@@ -566,7 +567,7 @@ def test_what_a_side_holds_that_another_one_used_last_is_avoided(whole, before, 
         getattr(blob[slice(*reach)], f"{kind}{side}_data")()
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(window_allocation, "_WHOLE", whole)
+        patch.setattr(windows, "_WHOLE", whole)
         for access in before:
             use(*access)
         user, avoided = [None] * 20, []
@@ -765,7 +766,7 @@ class Program:
 @pytest.mark.usefixtures("small", "exact_parts")
 def test_programs(monkeypatch, count):
     # No window is made larger than needed, so that there are many.
-    monkeypatch.setattr(window_allocation, "_MOST", 2.0)
+    monkeypatch.setattr(windows, "_MOST", 2.0)
     for number in range(count):
         program = Program(number)
         try:

@@ -3,8 +3,9 @@
 Each mutant is one small change of the source that must make a test fail. By default, all mutants of
 the files that keep the two sides in step are tried. Those that survive must be explained in
 ``survivors.toml``, by file, function and the changed lines: those before, and those after, or a
-list of several mutants. Others are a failure. With ``--sample``, a random sample of mutants of
-other folders is tried, and survivors are only listed.
+list of several mutants. Others are a failure. None in place of a truth value, a side, an access or
+a reason is not tried: it is an error of types, which mypy finds. With ``--sample``, a random sample
+of mutants of other folders is tried, and survivors are only listed.
 
 ``pyproject.toml`` sets what is mutated by default and which tests run. This works in a temporary
 copy of the project. The tests are collected once. A process is forked for each mutant, and first
@@ -16,6 +17,7 @@ from __future__ import annotations
 import argparse
 import os
 import random
+import re
 import shutil
 import sys
 import tempfile
@@ -55,6 +57,9 @@ SAMPLE_TESTS = """
     tests/aliases/test_conflicts.py tests/aliases/test_kept_arrays.py
     tests/aliases/test_leases.py tests/devices/test_cuda.py tests/distributed/test_shared_parts.py
     """.split()
+
+# What no caller may replace by None; mypy checks it.
+TYPED = re.compile(r"\b(?:True|False|CONST|MUTABLE|OVERWRITE|Side\.[A-Z]\w*|side|reason)\b")
 
 # A mutant as in survivors.toml: file, function, the lines before, the lines after.
 Mutation = tuple[str, str, str, str]
@@ -155,18 +160,28 @@ def run_mutmut(options: argparse.Namespace) -> None:
 
 def not_to_run(mutants: Sequence[Any], options: argparse.Namespace) -> dict[str, int]:
     """Return the exit codes of mutants that are not run: the explained, or those not sampled."""
+    left_out: dict[str, int] = {}
     if options.sample:
         names = sorted(mutant for _, mutant, _ in mutants)
         sample = set(random.Random(0).sample(names, min(options.sample, len(names))))  # noqa: S311  # no secret
-        return {name: SKIPPED for name in names if name not in sample}
-    if options.all:
-        return {}
-    known = explained()
-    return {
-        mutant: SURVIVED
-        for data, mutant, _ in mutants
-        if described(Path(data.path).as_posix(), mutant) in known
-    }
+        left_out = {name: SKIPPED for name in names if name not in sample}
+    known = set() if options.sample or options.all else explained()
+    for data, mutant, _ in mutants:
+        if mutant not in left_out:
+            found = described(Path(data.path).as_posix(), mutant)
+            if is_error_of_types(*found[2:]):
+                left_out[mutant] = SKIPPED
+            elif found in known:
+                left_out[mutant] = SURVIVED
+    return left_out
+
+
+def is_error_of_types(before: str, after: str) -> bool:
+    """Tell whether a mutant only has None in place of what must not be None."""
+    return any(
+        after == before[: found.start()] + "None" + before[found.end() :]
+        for found in TYPED.finditer(before)
+    )
 
 
 def described(path: str, mutant: str) -> Mutation:
@@ -197,10 +212,10 @@ def parsed() -> argparse.Namespace:
     add("--all", action="store_true", help="run explained mutants, too; they take most of the time")
     add("--long", action="store_true", help="run the tests of both tiers, not only the short one")
     add("--sample", type=int, metavar="COUNT", help="run a random sample of mutants of folders")
-    add("folders", nargs="*", help="the folders of the sample, such as dispatch interop")
+    add("folders", nargs="*", help="the folders of the sample, such as calls interop")
     options = parser.parse_args()
     if bool(options.sample) != bool(options.folders):
-        parser.error("expected --sample with folders, such as --sample 700 dispatch interop")
+        parser.error("expected --sample with folders, such as --sample 700 calls interop")
     return options
 
 

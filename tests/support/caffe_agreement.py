@@ -28,9 +28,9 @@ from syncblob.caffe.files.solver_state import open_solver_state
 from syncblob.caffe.messages.lazy_blobs import origin_of
 from syncblob.caffe.messages.open_file import OpenFile
 from syncblob.caffe.messages.read_blobproto import MessageIndex
-from syncblob.caffe.messages.string_fields import encoded
+from syncblob.caffe.messages.string_fields import encode_text
 from syncblob.caffe.messages.wire import Buffer, WireReader
-from syncblob.caffe.nets.layer import serialised
+from syncblob.caffe.nets.layer import serialise
 from syncblob.errors import ModelFileError
 
 needs_upb = pytest.mark.skipif(
@@ -97,13 +97,13 @@ def check_net(data):
         if is_meant(error):
             return
         raise
-    assert (encoded(found.net.name), found.version) == (net.name, version)
+    assert (encode_text(found.net.name), found.version) == (net.name, version)
     assert len(found.layers) == len(layers)
     for layer, expected in zip(found.layers, layers, strict=True):
-        assert encoded(layer.proto.name) == expected.name
-        assert encoded(layer.proto.type) == expected.type
-        assert [encoded(name) for name in layer.proto.bottom] == expected.bottoms
-        assert [encoded(name) for name in layer.proto.top] == expected.tops
+        assert encode_text(layer.proto.name) == expected.name
+        assert encode_text(layer.proto.type) == expected.type
+        assert [encode_text(name) for name in layer.proto.bottom] == expected.bottoms
+        assert [encode_text(name) for name in layer.proto.top] == expected.tops
         assert [values_of(blob, buffer) for blob in layer.blobs] == expected.blobs
 
 
@@ -125,8 +125,8 @@ def check_file(path):
 
 def comparable(index):
     """Return a tuple that equals itself, also with NaN in a setting."""
-    layers = [(serialised(layer.proto), *layer[1:]) for layer in index.layers]
-    return index.version, layers, serialised(index.net)
+    layers = [(serialise(layer.proto), *layer[1:]) for layer in index.layers]
+    return index.version, layers, serialise(index.net)
 
 
 def check_state(path):
@@ -155,7 +155,7 @@ def _check_blobs(path, kind, field, opens):
     if kind is SolverState:
         blobs = found.history
         assert (found.iter, found.current_step) == (message.iter, message.current_step)
-        assert encoded(found.learned_net) == message.learned_net
+        assert encode_text(found.learned_net) == message.learned_net
     indexes = [origin_of(blob).index for blob in blobs]
     assert [values_of(index, buffer) for index in indexes] == expected
     for blob, index in zip(blobs, indexes, strict=True):

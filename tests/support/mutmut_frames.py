@@ -18,7 +18,7 @@ _source_lines._known[trampoline.__file__] = "syncblob"
 @pytest.fixture(autouse=True)
 def _plans_made_anew() -> None:
     plans.plan_of.cache_clear()
-    of_torch = sys.modules.get("syncblob.dispatch.torch.written_arguments")
+    of_torch = sys.modules.get("syncblob.calls.torch.plans")
     if of_torch is not None:
-        of_torch._plan.cache_clear()
+        of_torch.plan_call.cache_clear()
         of_torch._rule.cache_clear()

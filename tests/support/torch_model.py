@@ -17,7 +17,7 @@ import torch
 from cuda_model import Machine
 
 from syncblob.arrays import dlpack_capsules
-from syncblob.dispatch.torch import devices, tensors
+from syncblob.calls.torch import devices, tensors
 
 
 class Stream:

@@ -14,7 +14,7 @@ pytest.importorskip("torch")
 import torch  # it may be missing
 import torch_model  # it needs torch
 
-from syncblob.dispatch.torch.torch_function import call  # it needs torch
+from syncblob.calls.torch.torch_function import call  # it needs torch
 
 pytestmark = pytest.mark.parametrize("machine", ["lazy"], indirect=True)
 

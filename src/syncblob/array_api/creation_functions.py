@@ -369,7 +369,7 @@ def _made(
         # Long doubles, dates and large integers give dtypes that Blobs do not support.
         as_dtype(array.dtype)
     if not (home.owns(array) or can_adopt(array, home)):
-        array = compute(home, array.copy)
+        array = compute(home, home.copy, array)
     return fresh(Blob, array, home)
 
 

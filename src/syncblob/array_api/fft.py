@@ -150,7 +150,7 @@ def _of_frequencies(name: str, contents: str) -> Any:
         home = home_of(device)
         require_device(home.device, name)
         array = compute(home, getattr(home.namespace.fft, name), n, d=d)
-        return fresh(Blob, compute(home, array.astype, wanted, copy=False), home)
+        return fresh(Blob, compute(home, home.astype, array, wanted), home)
 
     function.__doc__ = f"""Return the frequencies of a transform of {contents}.
 

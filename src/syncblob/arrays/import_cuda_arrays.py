@@ -69,7 +69,7 @@ def _writable(array: Any, copy: bool | None) -> Any:
             "by transfers"
         )
     backend = accelerator(CudaBackend.device_of(array))
-    return array if copy else backend.compute(array.copy)
+    return array if copy else backend.compute(backend.copy, array)
 
 
 class _Producer(dlpack_capsules.Producer):

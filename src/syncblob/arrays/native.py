@@ -67,7 +67,7 @@ def native_array(
             raise ValueError(
                 f"copy=False was asked for, but a {type(x).__name__} has no array memory to share"
             )
-        array = np.asarray(x, None if isinstance(x, np.generic) else dtype)
+        array: Any = np.asarray(x, None if isinstance(x, np.generic) else dtype)
         if array.dtype.hasobject and array.size and all(isinstance(e, int) for e in array.flat):
             # NumPy keeps Python's integers if one has more bits.
             raise OverflowError(
@@ -75,17 +75,27 @@ def native_array(
                 "float"
             )
         return array, True
-    _require_values(x)
-    if hasattr(x, "__cuda_array_interface__"):
-        return import_cuda_arrays.from_interface(x, copy=copy), False
-    owner = owner_of(x)
-    if owner is not None:
-        return owner.import_array(x, copy=copy), False
-    if hasattr(x, "__dlpack__") and hasattr(x, "__dlpack_device__"):
-        return _from_producer(x, copy), False
+    array = array_of_tensor(x, keep=False)
+    if array is None:
+        _require_values(x)
+        array = _by_protocol(x, copy)
+    if array is not None:
+        return array, False
     array = np.asarray(x, copy=False if copy is False else None)
     # NumPy's own copy of another sequence, such as a range, belongs to no other object.
     return array, array.base is None and not hasattr(x, "__array__")
+
+
+def _by_protocol(x: Any, copy: bool | None) -> Any:
+    """Return an array over an object's memory by a device's protocol or DLPack; None without."""
+    if hasattr(x, "__cuda_array_interface__"):
+        return import_cuda_arrays.from_interface(x, copy=copy)
+    owner = owner_of(x)
+    if owner is not None:
+        return owner.import_array(x, copy=copy)
+    if hasattr(x, "__dlpack__") and hasattr(x, "__dlpack_device__"):
+        return _from_producer(x, copy)
+    return None
 
 
 def _from_producer(x: Any, copy: bool | None) -> Any:
@@ -147,20 +157,32 @@ def _require_no_mask(array: NDArray[Any]) -> None:
         )
 
 
-def memory_of_tensor(x: Any) -> NDArray[Any] | None:
-    """Return a tensor's memory as an ndarray made by PyTorch; None if PyTorch cannot.
+def array_of_tensor(x: Any, *, keep: bool) -> NDArray[Any] | None:
+    """Return a tensor's memory as an ndarray, in fewer steps than `native_array`; else None.
 
-    DLPack shares the same memory, but is several times slower. PyTorch refuses to resize the tensor
-    from then on, so use this only to keep the memory.
+    None for other objects, and if PyTorch or NumPy refuses.
+
+    Parameters
+    ----------
+    x
+        Perhaps a tensor of PyTorch.
+    keep
+        Whether the memory is kept, and not only read. It is faster, but PyTorch refuses to resize
+        the tensor from then on.
     """
     torch = sys.modules.get("torch")
     if torch is None or type(x) is not getattr(torch, "Tensor", None) or not x.is_cpu:
         return None
     try:
-        return x.numpy()
-    except (RuntimeError, TypeError):
+        if keep:
+            array: NDArray[Any] = x.numpy()
+        else:
+            _require_values(x)
+            array = np.from_dlpack(x)
+    except (RuntimeError, TypeError, BufferError):
         # It requires a gradient, or has a dtype or a layout that NumPy lacks.
         return None
+    return array if array.flags.writeable else None
 
 
 def buffer_of(

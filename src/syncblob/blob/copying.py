@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from syncblob._dtypes import is_bfloat16, is_supported, numpy_dtype
+from syncblob._dtypes import SUPPORTED, is_bfloat16, is_supported, numpy_dtype
 from syncblob._layout import Layout
 from syncblob.arrays.native import native_array
 from syncblob.blob.core import AnyBlob, BlobCore, fresh
@@ -29,30 +29,53 @@ def copy(blob: AnyBlob, order: str) -> AnyBlob:
         result = copy(blob.derive(lambda a: a.transpose(axes)), "C")
         layout = result.layout.derive(lambda a: a.transpose(np.argsort(axes)))
         return blob.from_memory(result.memory, layout, home=blob.home, diff=result.own_diff)
-    memory, home, existing = blob.memory, blob.home, blob.existing_diff()
-    layout = blob.layout
-    gapless = layout.contiguous or layout.gapless
-    if gapless and existing is None and not memory.blank:
+    home = blob.home
+    existing = blob.existing_diff()
+    if existing is None and (blob.raw_array is not None or not blob.memory.blank):
         try:
-            result = fresh(type(blob), from_the_start(_copied, blob), home)
+            result = fresh(type(blob), private_array(blob, "copy"), home)
         except MemoryError:
-            if home.can_hold(2 * layout.nbytes):
+            if home.can_hold(2 * blob.nbytes):
                 raise
         else:
-            known = memory.ledger.buffers.accelerator
-            if home is HOST and known is not None:
-                result.shortcut = Shortcut(known, usable=True)
+            held = blob.known_memory
+            partner = None if held is None else held.ledger.buffers.accelerator
+            if home is HOST and partner is not None:
+                result.shortcut = Shortcut(partner, usable=True)
             return result
-    memory = _duplicate(blob, memory)
+    memory = _duplicate(blob, blob.memory)
     diff = None if existing is None else _duplicate(blob, existing)
     layout = Layout.c_order(blob.shape, blob.dtype)
-    return blob.from_memory(memory, layout, home=blob.home, diff=diff)
+    return blob.from_memory(memory, layout, home=home, diff=diff)
 
 
-def _copied(blob: BlobCore) -> Any:
+def private_array(blob: BlobCore, reason: str, dtype: Any = None, order: Any = "C") -> Any:
+    """Return the elements as an array of the Blob's home that is the caller's.
+
+    Parameters
+    ----------
+    blob, reason
+        The Blob, and the name of the access.
+    dtype, order
+        Those of the array; None for the dtype of the Blob.
+    """
     home = blob.home
-    array = blob.array_in(home, CONST, "copy")
-    return home.copy(array) if home.direct else compute(home, home.copy, array)
+    if home.direct:
+        array = blob.raw_array if blob.shortcut.readable else blob.current_array()
+        if array is None and blob.layout.gapless:
+            array = blob.current_array(reason)
+        if array is not None:
+            return home.astype(array, array.dtype if dtype is None else dtype, order)
+    if dtype is None:
+        return blob.memory.copy_of(blob.side, blob.layout, reason)
+    return from_the_start(_converted, blob, reason, dtype, order)
+
+
+def _converted(blob: BlobCore, reason: str, dtype: Any, order: Any) -> Any:
+    array = blob.current_array()
+    if array is None:
+        array = blob.memory.elements(blob.side, blob.layout, reason)
+    return compute(blob.home, blob.home.astype, array, dtype, order)
 
 
 def _axes_in_memory(blob: BlobCore, order: str) -> list[int]:
@@ -72,7 +95,7 @@ def _axes_in_memory(blob: BlobCore, order: str) -> list[int]:
 def astype(blob: AnyBlob, dtype: DTypeLike, order: Any, casting: Any, *, copy: bool) -> AnyBlob:
     """Return data in another dtype, converted on this Blob's device; see `Blob.astype`."""
     wanted = numpy_dtype(dtype)
-    if not is_supported(wanted):
+    if wanted not in SUPPORTED and not is_supported(wanted):
         require_device(HOST.device, "astype")
         # An ndarray, as of NumPy's functions.
         array: Any = blob.memory.elements(Side.HOST, blob.layout, "astype").astype(
@@ -82,19 +105,13 @@ def astype(blob: AnyBlob, dtype: DTypeLike, order: Any, casting: Any, *, copy: b
     if order is not None or casting != "unsafe":
         # NumPy checks the arguments.
         np.empty(0, blob.dtype).astype(wanted, order, casting)
-    if wanted == blob.dtype and not copy:
+    if not copy and wanted == blob.dtype:
         kind = "K" if order is None else order.upper()
         if kind in {"A", "K"} or getattr(Flags(blob), f"{kind.lower()}_contiguous"):
             return blob
-    require_device_of("astype", blob)
-    return fresh(type(blob), from_the_start(_converted, blob, wanted, order or "C"), blob.home)
-
-
-def _converted(blob: BlobCore, wanted: DTypeLike, order: Any) -> Any:
-    array = blob.current_array()
-    if array is None:
-        array = blob.memory.elements(blob.side, blob.layout, "astype")
-    return compute(blob.home, blob.home.astype, array, wanted, order)
+    if not HOST.direct:
+        require_device_of("astype", blob)
+    return fresh(type(blob), private_array(blob, "astype", wanted, order or "C"), blob.home)
 
 
 def to_device(blob: AnyBlob, device: Device | str, *, stream: Any) -> AnyBlob:
@@ -144,9 +161,9 @@ def _copy_contents(blob: BlobCore, source: BlobCore, *, diff: bool) -> None:
     contents = origin.array(origin.side_of(home), CONST, source.layout, "copy_from")
     if source.dtype != blob.dtype:
         # Convert first: under ``numpy.errstate``, a conversion may raise.
-        contents = compute(home, contents.astype, blob.dtype)
+        contents = compute(home, home.astype, contents, blob.dtype)
     elif origin is blob.memory_of(diff=diff):
-        contents = compute(home, contents.copy)
+        contents = compute(home, home.copy, contents)
     layout = Layout.c_order(source.shape, blob.dtype)
     assign(blob, contents, layout, home, "copy_from", diff=diff)
 

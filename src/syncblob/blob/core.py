@@ -19,7 +19,7 @@ import numpy as np
 from syncblob._dtypes import SUPPORTED
 from syncblob._layout import Layout
 from syncblob._locks_lost_in_fork import Lock
-from syncblob._source_lines import Place, user_place
+from syncblob._source_lines import Place
 from syncblob.devices import HOST, Side
 from syncblob.devices.base import Accelerator
 from syncblob.interop import export_numpy
@@ -27,6 +27,7 @@ from syncblob.interop.adopt import adopt
 from syncblob.memory import CONST, FRESH, NO_SHORTCUT, Access, Shortcut, SyncedMemory, acquire, keep
 from syncblob.memory.borrows_and_aliases import NO_LOANS
 from syncblob.memory.changes import finish_write
+from syncblob.memory.living_arrays import Reference
 from syncblob.memory.operations import if_free
 from syncblob.memory.untracked_aliases import expose
 from syncblob.memory.verify import verifying
@@ -77,7 +78,7 @@ class AccessorArrays:
     const, writable, exported
         The arrays: to read, to write, and to export through DLPack; None if that is not possible.
     tensor
-        What torch functions read on the host, once one was called; see `dispatch/torch/tensors.py`.
+        What torch functions read on the host, once one was called; see `calls/torch/tensors.py`.
     """
 
     __slots__ = ("const", "exported", "shortcut", "tensor", "writable")
@@ -98,6 +99,10 @@ class AccessorArrays:
     def with_tensor(self, tensor: Any) -> AccessorArrays:
         """Return the same arrays with another tensor."""
         return AccessorArrays(self.shortcut, self.const, self.writable, self.exported, tensor)
+
+
+# Stands for the arrays of a view that was read once.
+NOT_YET = AccessorArrays(NO_SHORTCUT, None, None, None)
 
 
 def keep_diff(blob: BlobCore) -> None:
@@ -233,16 +238,6 @@ class BlobCore:
         """Make a Blob over an existing memory; `home` defaults to that of the memory's device."""
         blob = cls.__new__(cls)
         blob._fill(memory, layout, home, diff, base, readonly)
-        return blob
-
-    @classmethod
-    def over_array(cls, array: NDArray[Any]) -> Self:
-        """Make a fresh Blob over a host array that other code may still write.
-
-        The array must be C-contiguous, aligned, writable and of a dtype that Blobs support.
-        """
-        blob = fresh(cls, array.view(), HOST)
-        blob.shortcut = Shortcut(user_place(), usable=True)
         return blob
 
     def view_at(self, layout: Layout, *, readonly: bool = False) -> Self:
@@ -740,6 +735,18 @@ class BlobCore:
         if side and memory.device_home is not self.home:
             side = self.accelerator_side(memory)
         buffer = acquire(memory.ledger, side, CONST, layout, reason)
+        if (
+            not side
+            and kept is None
+            and self._base is not None
+            and memory.ledger.spans.uniform is None
+        ):
+            # Most views of a part are read once. The next read makes arrays to keep. On an
+            # accelerator, their shortcut also tells an eviction when the part was last used.
+            arrays = list(self.accessor_arrays)
+            arrays[place] = NOT_YET
+            self.accessor_arrays = tuple(arrays)
+            return buffer.view(memory.home(side), layout, writable=False)
         # The Blob may have another diff now, because its base shares one.
         if kept is None or kept.shortcut.buffer is not buffer or not kept.shortcut.readable:
             # Asks for the shortcut again.
@@ -757,7 +764,7 @@ class BlobCore:
         if kept is None or place > GPU_DATA:
             memory, layout = self.memory_of(diff=place > GPU_DATA), self.layout
         if kept is not None and kept.writable is not None:
-            shortcut, start, stop = kept.shortcut, layout.start, layout.stop
+            shortcut = kept.shortcut
             side = shortcut.side
             # The Blob may have another diff now, as above.
             if place <= GPU_DATA or shortcut.buffer is memory.whole(side):
@@ -773,7 +780,14 @@ class BlobCore:
                     lent = memory.ledger.loans[side]
                     if lent is NO_LOANS:
                         lent = memory.ledger.own_loans(side)
-                    lent.borrows.add(array, start, stop)
+                    # As `Borrows.add`, without the call.
+                    borrows = lent.borrows
+                    borrow = Reference(array, borrows.discard)
+                    borrow.start = layout.start
+                    borrow.stop = layout.stop
+                    borrows.live.add(borrow)
+                    if borrows.index is not None:
+                        borrows.file(borrow)
                 if kept.shortcut.writable:
                     return array
                 ledger = memory.ledger
@@ -817,7 +831,9 @@ class BlobCore:
                 return
             const, writable = views
             exported = None
-            if self.readonly or (window is not ledger.buffers.sides[side] and not home.native):
+            if self.readonly or (
+                window is not ledger.buffers.windows[side].whole and not home.native
+            ):
                 # In the latter case, the borrow has to be an alias; see `hand_out.borrow`.
                 writable = None
             elif (

@@ -7,16 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from syncblob._dtypes import as_dtype, is_supported
+from syncblob._dtypes import SUPPORTED, as_dtype, is_supported
 from syncblob._layout import Layout
 from syncblob._shape import as_shape
+from syncblob._source_lines import Place, user_instruction
 from syncblob.arrays.foreign import is_array
-from syncblob.arrays.native import backend_of, import_array, memory_of_tensor, native_array
+from syncblob.arrays.native import array_of_tensor, backend_of, import_array, native_array
 from syncblob.blob.copying import astype, to_device
 from syncblob.blob.core import GPU_DATA, AnyBlob, BlobCore, fresh
-from syncblob.devices import CPU, Device, default_device, home_of
+from syncblob.devices import CPU, HOST, Device, default_device, home_of
 from syncblob.interop.adopt import adopt
-from syncblob.memory import SyncedMemory, compute
+from syncblob.memory import Shortcut, SyncedMemory, compute
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
@@ -51,24 +52,39 @@ def asarray(
     copy: bool | None,
 ) -> AnyBlob:
     """Convert an array, or an object that converts to one, to a Blob; see `Blob.asarray`."""
+    if isinstance(x, BlobCore):
+        return _of_blob(cls, x, dtype, device, copy)
     wanted = None if dtype is None else as_dtype(dtype)
-    if not isinstance(x, BlobCore):
+    owned = False
+    if copy or (wanted is not None and type(x) is not np.ndarray):
+        # Not for a moment only: see `array_of_tensor`.
+        array = None
+    else:
+        array = x if type(x) is np.ndarray else array_of_tensor(x, keep=True)
+    if array is None:
         try:
-            # Only if neither a copy nor another dtype is wanted: see `memory_of_tensor`.
-            array, owned = None, False
-            if not copy and wanted is None:
-                array = memory_of_tensor(x)
-            if array is None:
-                array, owned = native_array(x, copy=copy, dtype=wanted)
+            array, owned = native_array(x, copy=copy, dtype=wanted)
         except BufferError as error:
             if copy is False:
                 raise ValueError(str(error)) from error
             raise
         _require_array(x, array, wanted)
-        target = None if device is None else Device(device)
-        if target is None and copy is not False and isinstance(array, np.ndarray):
-            target = default_device()
-        return _over(cls, array, wanted, target, copy, owned=owned)
+    if device is not None:
+        device = Device(device)
+    elif copy is not False and isinstance(array, np.ndarray):
+        device = default_device()
+    return _over(cls, array, wanted, device, copy, owned=owned)
+
+
+def _of_blob(
+    cls: type[AnyBlob],
+    x: Any,
+    dtype: DTypeLike | None,
+    device: Device | str | None,
+    copy: bool | None,
+) -> AnyBlob:
+    """Return a Blob of a class that shares the memory of a Blob, or a copy; see `asarray`."""
+    wanted = None if dtype is None else as_dtype(dtype)
     same_dtype = wanted is None or wanted == x.dtype
     same_device = device is None or Device(device) == x.device
     if same_dtype and same_device and not copy and isinstance(x, cls):
@@ -102,7 +118,10 @@ def from_dlpack(
     try:
         if isinstance(x, BlobCore):
             return asarray(cls, x, None, device, copy)
-        array = import_array(x, copy=copy)
+        own = type(x) is np.ndarray and x.dtype in SUPPORTED
+        array = x if own else array_of_tensor(x, keep=True)
+        if array is None:
+            array = import_array(x, copy=copy)
         return _over(cls, array, None, None if device is None else Device(device), copy)
     except ValueError as error:
         raise BufferError(str(error)) from error
@@ -135,6 +154,18 @@ def _over(  # noqa: PLR0913  # an array, and what it becomes
     An array that has another owner is copied if it is on another device: because the owner may
     still write it, each use on the device would have to transfer the contents again.
     """
+    if (
+        type(array) is np.ndarray
+        and not (copy or owned)
+        and (device is None or device is CPU or device == CPU)
+        and array.flags.carray
+        and (dtype is None or array.dtype == dtype)
+        and (array.dtype in SUPPORTED or is_supported(array.dtype))
+    ):
+        blob = fresh(cls, array.view(), HOST)
+        # Other code may still write it.
+        blob.shortcut = Shortcut(Place(*user_instruction()), usable=True)
+        return blob
     here = CPU if isinstance(array, np.ndarray) else backend_of(array).device
     elsewhere = device is not None and device != here
     if owned and elsewhere and not array.shape:
@@ -142,14 +173,6 @@ def _over(  # noqa: PLR0913  # an array, and what it becomes
         dtype = as_dtype(array.dtype) if dtype is None else dtype
         home, value = home_of(device), array.astype(dtype).item()
         return fresh(cls, compute(home, home.namespace.full, (), value, dtype=dtype), home)
-    if (
-        here == CPU
-        and not (elsewhere or copy or owned)
-        and array.flags.carray
-        and (dtype is None or array.dtype == dtype)
-        and is_supported(array.dtype)
-    ):
-        return cls.over_array(array)
     if elsewhere and copy is None and not owned:
         copy = True
     memory, layout = adopt(array, dtype=dtype, device=device or here, copy=copy, owned=owned)

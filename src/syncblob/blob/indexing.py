@@ -5,23 +5,22 @@ from __future__ import annotations
 import math
 import operator
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from syncblob._dtypes import as_dtype
+from syncblob._dtypes import SUPPORTED, as_dtype
 from syncblob._layout import Layout
 from syncblob._shape import is_basic_index, is_integer
 from syncblob.arrays.foreign import is_array
 from syncblob.arrays.native import native_array
 from syncblob.blob.core import NO_MEMORY, AnyBlob, BlobCore, fresh, making
-from syncblob.blob.index_arrays import indices_to_read, selection
+from syncblob.blob.index_arrays import selection
 from syncblob.calls.choose_home import require_device_of
-from syncblob.calls.operands import blob_to_read
 from syncblob.calls.results import wrap, write_by
-from syncblob.devices import HOST, Side
+from syncblob.devices import HOST
 from syncblob.devices.base import is_on_device
-from syncblob.guards import may_compute_directly, require_device
+from syncblob.interop.adopt import array_in
 from syncblob.memory import (
     CONST,
     MUTABLE,
@@ -36,13 +35,17 @@ from syncblob.memory.buffers import allocate_on_host
 from syncblob.memory.history import first_write
 from syncblob.memory.living_arrays import Reference
 
+if TYPE_CHECKING:
+    from syncblob.devices.base import Home
+
 # The index of all elements.
 _EVERYTHING = (Ellipsis,)
 
 # The holders of bytes that the host and the first accelerator have.
 _BOTH = int(Head.SYNCED)
 
-_NUMBERS = frozenset({bool, int, float})
+# The types of numbers that NumPy assigns as they are.
+_NUMBERS = frozenset({bool, int, float, *(dtype.type for dtype in SUPPORTED if dtype.kind != "c")})
 
 # Integers up to this raise nothing in any floating-point dtype.
 _EXACT = 2048
@@ -52,23 +55,37 @@ _BASIC = frozenset({int, slice, type(None), type(Ellipsis)})
 
 
 def get_item(blob: AnyBlob, key: Any) -> AnyBlob:
-    """Return the elements that an index selects; see `Blob.__getitem__`."""
+    """Index as NumPy does.
+
+    Integers, slices, None and Ellipsis give a view; nothing moves. Arrays of integers or booleans
+    give a new Blob, computed on this Blob's device.
+    """
     full = _full_index(key)
+    array = blob.raw_array
     if full is None:
-        if type(key) is type(blob) and key.home is blob.home and key.shape:
-            # One Blob of integers or bool, the usual case.
-            if not HOST.direct:
-                require_device_of("__getitem__", blob)
-            home = blob.home
-            selected = from_the_start(_selected, blob, key)
-            return fresh(type(blob), home.as_array(selected), home)
+        home = blob.home
+        index = _at_hand(home, key) if home.direct else None
+        if (
+            index is not None
+            and array is not None
+            and (blob.shortcut.readable or blob.current_array("__getitem__") is array)
+        ):
+            selected: Any = array[index]
+            # A copy. NumPy may have transposed it, which is its base then.
+            if type(selected) is not np.ndarray or not (
+                selected.base is None or selected.base.size == selected.size
+            ):
+                return wrap(selected, home, blob)
+            return fresh(type(blob), selected, home)
+        # Drop our references, so that the buffers can be evicted if memory is short.
+        array = index = None
         key = _plain(key)
         if not is_basic_index(key):
             require_device_of("__getitem__", blob)
-            return wrap(from_the_start(_selected, blob, key), blob.home, blob)
+            return wrap(from_the_start(_selected, blob, key), home, blob)
         full = _completed(key)
+        array = blob.raw_array
     # The first condition is the usual case of the second.
-    array = blob.raw_array
     if array is None or blob.known_memory is None:
         array = blob.viewable_array()
     if array is not None:
@@ -84,70 +101,77 @@ def get_item(blob: AnyBlob, key: Any) -> AnyBlob:
     return blob.view_at(blob.layout.derive(lambda a: a[full]))
 
 
-def set_item(blob: BlobCore, key: Any, value: Any) -> None:  # noqa: C901, PLR0912  # the usual case is inlined
-    """Assign to the elements that an index selects; see `Blob.__setitem__`."""
+def set_item(blob: BlobCore, key: Any, value: Any) -> None:
+    """Assign to elements as NumPy does, on this Blob's device.
+
+    Values are transferred to that device if needed. Assigning to all elements transfers nothing
+    else; assigning to some is a mutable access. If the key or the value is invalid, nothing
+    changes.
+    """
     if blob.readonly:
         blob.require_writable("assignment")
-    full = _full_index(key)
-    if full is not None and type(value) in _NUMBERS:
-        home = blob.home
-        direct = home.direct or may_compute_directly(home, "__setitem__")
-        if not direct:
-            require_device(home.device, "__setitem__")
-        shortcut, array = blob.shortcut, blob.raw_array
-        if not shortcut.writable:
-            array = None
-            held = blob.known_memory
-            # The second is the usual case of `_is_shared`.
-            known = held is NO_MEMORY or (held is not None and held.ledger.spans.uniform == _BOTH)
-            if not known and not blob.is_shared():
-                array = blob.array_in(home, MUTABLE, "__setitem__")
-        if array is not None:
-            if home.writers is None:
-                if direct:
-                    array[full] = value
-                else:
-                    home.compute(operator.setitem, array, full, value)
-                written = blob.shortcut.writable or blob.finish_write(home, "__setitem__", array)
-            else:
-                written = _set_noted(blob, home.writers, array, full, value, direct=direct)
-            if written:
-                return
-        untouched = blob.known_memory is NO_MEMORY and full is _EVERYTHING and home is HOST
-        if not (untouched and direct and _fill(blob, value)):
-            _assign_number(blob, full, value)
-        return
-    require_device_of("__setitem__", blob)
-    side = blob.side
-    key = _plain(key)
-    if is_basic_index(key):
-        full = _completed(key)
-        target = blob.layout.derive(lambda a: a[full])
-        if (
-            isinstance(value, BlobCore)
-            and value.known_memory is blob.memory
-            and value.home is blob.home
-            and value.layout == target
-        ):
-            # `blob[0] += 1` assigns what it has written already.
+    if not HOST.direct:
+        require_device_of("__setitem__", blob)
+    full = _EVERYTHING if key is Ellipsis else _full_index(key)
+    if full is None:
+        index = _at_hand(blob.home, key)
+        if index is None:
+            key = _plain(key)
+            if is_basic_index(key):
+                full = _completed(key)
+        if full is None:
+            _set_selected(blob, key, index, value)
             return
-        if isinstance(value, np.generic) and value.dtype.kind != "c":
-            # NumPy raises for a value that does not fit, unless arrays select the elements.
-            np.empty((), blob.dtype)[()] = value
-        from_the_start(_assign, blob, side, target, value)
+    number = type(value) in _NUMBERS
+    new = value if number else _value_at_hand(blob, value)
+    if new is not None and _set_in_place(blob, full, new, whole=number):
         return
-    if blob.home.native:
+    if number:
+        _set_in_one_step(blob, full, value)
+    else:
+        from_the_start(_bring_and_set, blob, full, value)
+
+
+def _bring_and_set(blob: BlobCore, full: Any, value: Any) -> None:
+    """Assign values that have to be brought or converted."""
+    target = blob.layout if full is _EVERYTHING else blob.layout.derive(lambda a: a[full])
+    if (
+        isinstance(value, BlobCore)
+        and value.known_memory is blob.memory
+        and value.home is blob.home
+        and value.layout == target
+    ):
+        # `blob[0] += 1` assigns what it has written already.
+        return
+    new = _value_on(blob, value, target.shape)
+    if not _set_in_place(blob, full, new, whole=False):
+        _set_in_one_step(blob, full, new)
+
+
+def _set_selected(blob: BlobCore, key: Any, index: Any, value: Any) -> None:
+    """Assign to the elements that arrays of integers or booleans select; `index` is at hand."""
+    home = blob.home
+    if home.native:
+        new = value if type(value) in _NUMBERS else _value_at_hand(blob, value)
+        if index is not None and new is not None:
+            if isinstance(value, BlobCore) and value.known_memory is blob.known_memory:
+                # NumPy assigns one by one.
+                new = new.copy()
+            if _set_in_place(blob, index, new, whole=True):
+                return
+        # This may transfer, so the index and the value are checked before.
         arrays = _keys_on(blob, key)
         new = _value_on(blob, value, _selected_shape(blob.shape, arrays))
-        # This may transfer, so the index and the value are checked before.
-        key = _foreign_keys_on(blob, arrays, key, "__setitem__")
+        index = _foreign_keys_on(blob, arrays, key, "__setitem__")
+        if _set_in_place(blob, index, new, whole=True):
+            return
         function: Any = operator.setitem
     else:
         selected = selection(blob, key)
         new = _value_on(blob, value, selected.shape)
-        key, function = selected.bring("__setitem__"), selected.setitem
-    place = blob.memory, blob.layout, side, "__setitem__"
-    write_by(*place, partial(_setting, function, key, new))
+        index, function = selected.bring("__setitem__"), selected.setitem
+    place = blob.memory, blob.layout, blob.side, "__setitem__"
+    write_by(*place, partial(_setting, function, index, new))
 
 
 def _setting(function: Any, key: Any, value: Any, array: Any) -> tuple[Any, ...]:
@@ -155,28 +179,53 @@ def _setting(function: Any, key: Any, value: Any, array: Any) -> tuple[Any, ...]
     return function, array, key, value
 
 
-def _set_noted(  # noqa: PLR0913  # an assignment
-    blob: BlobCore, writers: set[Any], array: Any, full: Any, value: Any, *, direct: bool
-) -> bool:
-    """Assign a number through an array, if it may still be written; return whether it was kept."""
-    shortcut, home = blob.shortcut, blob.home
-    note: Any = {shortcut}
-    writers.add(Reference(note, writers.discard))
+def _set_in_place(blob: BlobCore, index: Any, new: Any, *, whole: bool) -> bool:
+    """Assign to elements of the Blob's array, if it may be written as it is; tell whether it was.
+
+    Not if other sides would lose more than these elements. `whole` permits an access of all.
+    """
+    home, array = blob.home, blob.raw_array
+    if not blob.shortcut.writable:
+        array = _make_writable(blob, whole=whole)
+    if array is None:
+        return False
+    shortcut = blob.shortcut
+    note: Any = None
     try:
-        if not (shortcut.writable and blob.raw_array is array):
-            return False
-        if direct:
-            array[full] = value
+        writers = home.writers
+        if writers is not None:
+            note = {shortcut}
+            writers.add(Reference(note, writers.discard))
+            # Again: it may have been revoked before.
+            if not (shortcut.writable and blob.raw_array is array):
+                return False
+        if home.direct:
+            array[index] = new
         else:
-            home.compute(operator.setitem, array, full, value)
+            home.compute(operator.setitem, array, index, new)
         return blob.shortcut.writable or blob.finish_write(home, "__setitem__", array)
+    except ValueError:
+        _require_broadcast(np.shape(new), _selected_shape(array.shape, index))
+        raise
     finally:
         # Frames of an error would keep it.
         note = None
 
 
+def _make_writable(blob: BlobCore, *, whole: bool) -> Any:
+    """Return the Blob's array if it may be written without a loss of other sides, else None."""
+    held = blob.known_memory
+    # The second is the usual case of `_is_shared`.
+    if held is NO_MEMORY or (held is not None and held.ledger.spans.uniform == _BOTH):
+        return None
+    if whole:
+        return None if blob.is_shared() else blob.array_in(blob.home, MUTABLE, "__setitem__")
+    array = blob.current_array()
+    return array if blob.shortcut.writable else None
+
+
 def _fill(blob: BlobCore, value: Any) -> bool:
-    """Write a number into an untouched Blob of the host, which becomes fresh; see `BlobCore`.
+    """Write into an untouched Blob of the host, which becomes fresh; see `BlobCore`.
 
     Returns False if there is no memory for it, or another thread has used the Blob meanwhile.
     """
@@ -199,11 +248,8 @@ def _fill(blob: BlobCore, value: Any) -> bool:
     return True
 
 
-def _assign_number(blob: BlobCore, full: Any, value: Any) -> None:
-    """Write a number into some elements of a Blob, as one step.
-
-    They become that side's alone, and the others keep their heads.
-    """
+def _set_in_one_step(blob: BlobCore, full: Any, new: Any) -> None:
+    """Assign to some elements of a Blob, which become that side's alone; the others keep heads."""
     home, whole = blob.home, blob.known_layout or blob.layout
     with making.held:
         # Together, because another thread may replace both.
@@ -220,12 +266,19 @@ def _assign_number(blob: BlobCore, full: Any, value: Any) -> None:
         contiguous = target.flags.c_contiguous
         strides = None if contiguous else home.strides(target)
         layout = Layout(target.shape, target.dtype, strides, start)
-    if type(value) is not int or abs(value) > _EXACT or layout.dtype.kind not in "fc":
+    if getattr(new, "shape", ()):
+        _require_broadcast(tuple(new.shape), layout.shape)
+    elif (type(new) is not int or abs(new) > _EXACT or layout.dtype.kind not in "fc") and (
+        home.native or type(new) in _NUMBERS
+    ):
         # A number that NumPy does not take changes no state.
-        np.empty((), layout.dtype)[()] = value
+        np.empty((), layout.dtype)[()] = new
+    untouched = full is _EVERYTHING and blob.known_memory is NO_MEMORY and home is HOST
+    if untouched and home.direct and _fill(blob, new):
+        return
     memory, side = blob.memory, blob.side
     if not home.direct:
-        memory.write(side, OVERWRITE, layout, "__setitem__", operator.setitem, ..., value)
+        memory.write(side, OVERWRITE, layout, "__setitem__", operator.setitem, ..., new)
         return
 
     def fill(buffer: Any, written: list[object] | None = None) -> None:
@@ -233,9 +286,9 @@ def _assign_number(blob: BlobCore, full: Any, value: Any) -> None:
         if into is None or buffer is not over:
             into = buffer.view(home, layout, writable=True, own=True)
         # No call comes between the write and the note, so that no signal handler can.
-        into[...] = value
+        into[...] = new
         if written is not None:
-            written.append(value)
+            written.append(new)
 
     acquire(memory.ledger, side, OVERWRITE, layout, "__setitem__", fill)
 
@@ -302,10 +355,35 @@ def _plain(key: Any) -> Any:
         return key
 
 
+def _at_hand(home: Home, key: Any) -> Any:
+    """Return an index with the arrays that Blobs keep in their place.
+
+    None if something has to be transferred, and for other basic indices than `_full_index` takes.
+    """
+    kind, found = type(key), None
+    if kind is np.ndarray:
+        found = key if home is HOST else None
+    elif kind is list:
+        found = key if home.native else None
+    elif isinstance(key, BlobCore):
+        array = key.raw_array
+        if array is not None and array.ndim and key.home is home:
+            readable = key.shortcut.readable or key.current_array("__getitem__") is array
+            found = array if readable else None
+    elif kind is tuple:
+        entries = []
+        for entry in key:
+            entries.append(entry if type(entry) in _BASIC else _at_hand(home, entry))
+            if entries[-1] is None is not entry:
+                return None
+        found = tuple(entries)
+    return found
+
+
 def _keys_on(blob: BlobCore, key: Any) -> Any:
     """Replace Blobs in an index by their arrays in the Blob's home."""
     if isinstance(key, tuple):
-        return tuple(_keys_on(blob, entry) for entry in key)
+        return tuple([_keys_on(blob, entry) for entry in key])
     if isinstance(key, BlobCore):
         return key.array_in(blob.home, CONST, "__getitem__")
     return key
@@ -320,11 +398,11 @@ def _foreign_keys_on(blob: BlobCore, key: Any, original: Any, reason: str) -> An
         return key
     if isinstance(original, tuple):
         pairs = zip(key, original, strict=True)
-        return tuple(_foreign_keys_on(blob, *pair, reason) for pair in pairs)
+        return tuple([_foreign_keys_on(blob, *pair, reason) for pair in pairs])
     if is_array(original) and not is_on_device(original):
-        indices = indices_to_read(original, blob)
-        if isinstance(indices, BlobCore):
-            return indices.array_in(blob.home, CONST, reason)
+        array = native_array(original)[0]
+        if array.ndim and array.dtype.kind in "biu":
+            return array_in(blob.home, array, reason)
     return key
 
 
@@ -343,10 +421,20 @@ def _selected(blob: BlobCore, key: Any) -> Any:
     return compute(home, selected.getitem, array, selected.bring("__getitem__"))
 
 
-def _assign(blob: BlobCore, side: Side, target: Layout, value: Any) -> None:
-    """Assign to the elements of a layout."""
-    new = _value_on(blob, value, target.shape)
-    blob.memory.write(side, OVERWRITE, target, "__setitem__", operator.setitem, ..., new)
+def _value_at_hand(blob: BlobCore, value: Any) -> Any:
+    """Return a value as an array in the Blob's home and dtype; None if it has to be brought."""
+    home, own = blob.home, blob.raw_array
+    if isinstance(value, BlobCore):
+        array = value.raw_array
+        if array is None or value.home is not home:
+            return None
+        if not (value.shortcut.readable or value.current_array("__setitem__") is array):
+            return None
+    elif home is HOST and type(value) is np.ndarray:
+        array = value
+    else:
+        return None
+    return array if array.dtype == (blob.dtype if own is None else own.dtype) else None
 
 
 def _value_on(blob: BlobCore, value: Any, shape: tuple[int, ...] | None) -> Any:
@@ -362,16 +450,16 @@ def _value_on(blob: BlobCore, value: Any, shape: tuple[int, ...] | None) -> Any:
     if value.dtype.kind == "c" and blob.dtype.kind != "c":
         raise TypeError(f"cannot assign {value.dtype} values to a Blob of dtype {blob.dtype}")
     _require_broadcast(tuple(value.shape), shape)
-    array, home = value, blob.home
-    if not isinstance(value, np.ndarray) or home is not HOST:
-        if not isinstance(value, BlobCore):
-            value = blob_to_read(value, blob)
-        array = value.array_in(blob.home, CONST, "__setitem__")
+    home = blob.home
+    if isinstance(value, BlobCore):
+        array = value.array_in(home, CONST, "__setitem__")
         if value.memory is blob.memory:
             # Copy, because the source must be newest here before the target is overwritten.
-            array = compute(home, array.copy)
+            array = compute(home, home.copy, array)
+    else:
+        array = array_in(home, value, "__setitem__")
     # Before anything is written, because under `numpy.errstate` this may raise.
-    return array if array.dtype == blob.dtype else compute(home, array.astype, blob.dtype)
+    return array if array.dtype == blob.dtype else compute(home, home.astype, array, blob.dtype)
 
 
 def _require_broadcast(shape: tuple[int, ...], target: tuple[int, ...] | None) -> None:

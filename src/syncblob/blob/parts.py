@@ -24,7 +24,7 @@ def evict(blob: BlobCore, side: str) -> int:
     # A Blob that is smaller than its memory stands for all of it, unless it is a view.
     start, stop = (0, memory.nbytes) if blob.base is None else blob.layout.reach
     gone = Side.HOST if side == "cpu" else blob.accelerator_side(memory)
-    freed = _free(blob, gone, start, stop, needed=True)
+    freed = free(blob, gone, (start, stop))
     with ledger.lock:
         kept = ledger.buffers.within(gone, start, stop)
         for window in kept if start < stop else ():
@@ -33,18 +33,16 @@ def evict(blob: BlobCore, side: str) -> int:
     return freed
 
 
-def give_up(blob: BlobCore, side: Side, *, needed: bool = True) -> None:
-    """Free the buffers of a side that lie in a Blob's range; see `SyncedMemory.evict`."""
-    _free(blob, side, *blob.layout.reach, needed=needed)
-
-
-def _free(blob: BlobCore, side: Side, start: int, stop: int, *, needed: bool) -> int:
+def free(
+    blob: BlobCore, side: Side, reach: tuple[int, int] | None = None, *, needed: bool = True
+) -> int:
+    """Free the buffers of a side in a range, by default that of the Blob; see `SyncedMemory`."""
     memory = blob.memory
     if not memory.windows(side) or (memory.ledger.loans[side].foreign and not needed):
         return 0
     # Its own arrays are known, those on the host, too.
     blob.use_memory(memory)
-    return memory.evict(side, start, stop, needed=needed)
+    return memory.evict(side, *(reach or blob.layout.reach), needed=needed)
 
 
 # The size of a part, if the device has room for four of them.
@@ -103,11 +101,7 @@ def _walk_views(blob: BlobCore, views: Sequence[Any]) -> Iterator[Any]:
             for each in (view, following):
                 if each is not None:
                     with suppress(Exception):
-                        _leave(each)
+                        free(each, each.side, needed=False)
             raise
-        _leave(view)
-
-
-def _leave(view: Any) -> None:
-    """Give up a part. What an operation is writing is evicted when room is needed."""
-    give_up(view, view.side, needed=False)
+        # What an operation is writing is evicted when room is needed.
+        free(view, view.side, needed=False)

@@ -10,9 +10,8 @@ from operator import setitem
 from typing import TYPE_CHECKING, Any
 
 from syncblob._layout import Layout
-from syncblob._shape import as_shape
+from syncblob._shape import as_shape, shape_from
 from syncblob.blob.core import NOTHING_KEPT, BlobCore, keep_diff, making
-from syncblob.blob.views import shape_from
 from syncblob.interop.shared_memory import name_of
 from syncblob.memory import NO_SHORTCUT, OVERWRITE, SyncedMemory
 from syncblob.memory.borrows_and_aliases import restore
@@ -56,7 +55,7 @@ def assign(  # noqa: C901, PLR0913  # contents, where they go, and the reason
     written = False
     interrupt: BaseException | None = None
 
-    def write(array: Any) -> None:
+    def write(array: Any, contents: Any) -> None:
         nonlocal written, interrupt
         try:
             with making.held:
@@ -76,7 +75,7 @@ def assign(  # noqa: C901, PLR0913  # contents, where they go, and the reason
 
     def finish() -> None:
         memory = blob.memory_of(diff=diff)
-        memory.write(memory.side_of(home), OVERWRITE, new, reason, write)
+        memory.write(memory.side_of(home), OVERWRITE, new, reason, write, contents)
 
     try:
         if new is old:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from syncblob._dtypes import is_supported, numpy_dtype
+from syncblob._dtypes import SUPPORTED, is_supported, numpy_dtype
 from syncblob._layout import Layout
-from syncblob._shape import is_integer
+from syncblob._shape import is_integer, shape_from
+from syncblob.blob.copying import private_array
 from syncblob.blob.core import HOST_DATA, AnyBlob, BlobCore, fresh
 from syncblob.calls.choose_home import require_device_of
-from syncblob.devices import Device, Side, home_of
+from syncblob.devices import HOST, Device, Side, home_of
 from syncblob.interop.side_view import SideView
 from syncblob.memory import CONST, MUTABLE, SyncedMemory
 
@@ -17,25 +18,21 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
 
-def shape_from(shape: tuple[Any, ...]) -> Any:
-    """Accept a shape as one argument, or as one argument for each dimension."""
-    return shape[0] if len(shape) == 1 else shape
-
-
 # --- the same elements ---------------------------------------------------------------------------
 
 
 def view_as(blob: AnyBlob, dtype: DTypeLike | None) -> AnyBlob:
     """Return a view of the same bytes with another dtype; see `Blob.view`."""
-    layout = blob.layout
     if dtype is None:
-        return blob.view_at(layout)
+        return blob.view_at(blob.layout)
     wanted = numpy_dtype(dtype)
-    if not is_supported(wanted):
+    if wanted not in SUPPORTED and not is_supported(wanted):
         # An ndarray, as of NumPy's functions. `dtype` itself, which may be a type of ndarrays.
         array: Any = blob.const_view(HOST_DATA, "view").view(dtype)
         return array
-    view = layout.derive(lambda a: a.view(wanted))
+    if blob.home.native and wanted.alignment <= blob.dtype.alignment:
+        return blob.derive(lambda a: a.view(wanted))
+    view = blob.layout.derive(lambda a: a.view(wanted))
     if not view.aligned(wanted):
         raise ValueError(
             f"a view as {wanted} begins at byte {view.offset} of the memory, with strides "
@@ -83,9 +80,14 @@ def on(blob: AnyBlob, device: Device | str) -> AnyBlob:
 # --- other shapes of the same elements -----------------------------------------------------------
 
 
-def reshape(blob: AnyBlob, shape: tuple[Any, ...], copy: bool | None) -> AnyBlob:
+def reshape(blob: AnyBlob, shape: tuple[Any, ...], *, copy: bool | None) -> AnyBlob:
     """Return the elements in C order in another shape; see `Blob.reshape`."""
-    array = None if copy else blob.viewable_array()
+    if copy:
+        if not HOST.direct:
+            require_device_of("reshape", blob)
+        wanted = -1 if shape == (-1,) else _completed_shape(blob, shape_from(shape))
+        return fresh(type(blob), private_array(blob, "reshape").reshape(wanted), blob.home)
+    array = blob.viewable_array()
     if array is not None and array.flags.c_contiguous:
         try:
             view = blob.view_of_array(array, array.reshape(*shape))
@@ -97,21 +99,18 @@ def reshape(blob: AnyBlob, shape: tuple[Any, ...], copy: bool | None) -> AnyBlob
     # The copy below may have to wait for room. Nothing may be in use then.
     del array
     wanted = _completed_shape(blob, shape_from(shape))
-    layout, home = blob.layout, blob.home
-    if layout.contiguous and not copy:
+    layout = blob.layout
+    if layout.contiguous:
         return blob.view_at(Layout.c_order(wanted, layout.dtype, layout.offset))
-    if not copy:
-        try:
-            return blob.view_at(layout.derive(lambda a: a.reshape(wanted, copy=False)))
-        except ValueError:
-            if copy is False:
-                raise ValueError(
-                    f"copy=False was asked for, but strides {blob.strides} allow no view of shape "
-                    f"{wanted}"
-                ) from None
-    require_device_of("reshape", blob)
-    contents = blob.memory.copy_of(blob.side, layout, "reshape")
-    return fresh(type(blob), contents.reshape(wanted), home)
+    try:
+        return blob.view_at(layout.derive(lambda a: a.reshape(wanted, copy=False)))
+    except ValueError:
+        if copy is False:
+            raise ValueError(
+                f"copy=False was asked for, but strides {blob.strides} allow no view of shape "
+                f"{wanted}"
+            ) from None
+    return reshape(blob, shape, copy=True)
 
 
 def _completed_shape(blob: BlobCore, shape: Any) -> tuple[int, ...]:

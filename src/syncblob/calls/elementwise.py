@@ -23,6 +23,7 @@ from syncblob.calls.tables import rules_of_kernel
 from syncblob.devices import HOST
 from syncblob.devices.host import LARGE
 from syncblob.guards import may_compute_directly, require_device
+from syncblob.memory.operations import leave_room
 
 # These also accept sequences, buffers and other numbers, which Python would otherwise call unequal.
 _COMPARISONS = (np.equal, np.not_equal)
@@ -45,6 +46,10 @@ def unary(kernel: Callable[..., Any], x: Any) -> Any:
     if array is None or not (
         home.direct and (shortcut.readable or x.current_array(kernel.__name__) is array)
     ):
+        if array is not None and home.queues and HOST.direct and shortcut.readable:
+            result = _queued(x, kernel, array)
+            if result is not None:
+                return result
         # Drop our references, so that the buffers can be evicted if memory is short.
         array = shortcut = None
         return plan_of(rules_of_kernel, kernel, (), type(x)).run(x, (x,), {})
@@ -56,7 +61,7 @@ def unary(kernel: Callable[..., Any], x: Any) -> Any:
     return fresh(type(x), result, home)
 
 
-def binary(  # noqa: C901, PLR0912  # cases are inlined to save time
+def binary(  # noqa: C901, PLR0911, PLR0912  # cases are inlined to save time
     kernel: Callable[..., Any], x1: Any, x2: Any, operator: str = ""
 ) -> Any:
     """Compute ``kernel(x1, x2)``, elementwise, in a new Blob.
@@ -89,6 +94,18 @@ def binary(  # noqa: C901, PLR0912  # cases are inlined to save time
         else:
             home = x1.home
             if (
+                home.queues
+                and home is x2.home
+                and HOST.direct
+                and shortcut1.readable
+                and shortcut2.readable
+                and array1 is not None
+                and array2 is not None
+            ):
+                result = _queued(x1, kernel, array1, array2)
+                if result is not None:
+                    return result
+            elif (
                 array1 is not None
                 and array2 is not None
                 and home is x2.home
@@ -110,7 +127,11 @@ def binary(  # noqa: C901, PLR0912  # cases are inlined to save time
             pass
         else:
             home = x1.home
-            if (
+            if home.queues and HOST.direct and shortcut.readable and array is not None:
+                result = _queued(x1, kernel, array, x2)
+                if result is not None:
+                    return result
+            elif (
                 array is not None
                 and (home.direct or may_compute_directly(home, kernel.__name__))
                 and (shortcut.readable or x1.current_array(kernel.__name__) is array)
@@ -125,6 +146,20 @@ def binary(  # noqa: C901, PLR0912  # cases are inlined to save time
     # Drop our references, so that the buffers can be evicted if memory is short.
     array = array1 = array2 = shortcut = shortcut1 = shortcut2 = None
     return _binary(kernel, x1, x2, operator)
+
+
+def _queued(like: Any, kernel: Callable[..., Any], *operands: Any) -> Any:
+    """Compute with arrays at hand on a device that queues work; None if memory is short there."""
+    home = like.home
+    try:
+        leave_room(home)
+        result = home.compute(kernel, *operands)
+    except MemoryError:
+        # The caller lets go of the arrays, and begins again.
+        return None
+    if type(result) is tuple:
+        return as_blobs(like, result, home)
+    return fresh(type(like), result, home)
 
 
 def _binary(kernel: Callable[..., Any], x1: Any, x2: Any, operator: str) -> Any:

@@ -33,7 +33,7 @@ from syncblob.interop.adopt import can_adopt
 from syncblob.memory import CONST, MUTABLE, OVERWRITE, compute, from_the_start, has_written
 from syncblob.memory.living_arrays import Reference
 from syncblob.memory.operations import innermost
-from syncblob.memory.window_allocation import divisible
+from syncblob.memory.windows import divisible
 
 if TYPE_CHECKING:
     from syncblob.calls.tables import Rules
@@ -462,7 +462,7 @@ class Call:
                 shape, dtype = tuple(target.shape), target.dtype.newbyteorder("=")
                 array = compute(self.home, self.home.namespace.empty, shape, dtype=dtype)
             else:
-                array = compute(self.home, self.read(target).copy)
+                array = compute(self.home, self.home.copy, self.read(target))
             self.late.append((target, array))
         elif isinstance(target, BlobCore):
             self.written.append(target)
@@ -582,7 +582,7 @@ def _give_array(
     if not shares or (rules.const and not any(x is not None for x in shares)):
         # Even reading the flags of an array whose elements overlap may warn.
         if rules.const or not can_adopt(array, home):
-            array = array.copy() if home.direct else compute(home, array.copy)
+            array = home.copy(array) if home.direct else compute(home, home.copy, array)
         return fresh(type(like), array, home)
     if len(blobs) < len(shares):
         return adopted(array, like, home.device)

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from syncblob._dtypes import SCALARS
 from syncblob.blob.core import BlobCore
-from syncblob.blob.parts import give_up
+from syncblob.blob.parts import free
 from syncblob.devices import HOST, Side
 from syncblob.memory import CONST, OVERWRITE, attempt, from_the_start, short_of
 from syncblob.memory.operations import NotNowError
-from syncblob.memory.window_allocation import divisible
+from syncblob.memory.windows import divisible
 
 if TYPE_CHECKING:
     from syncblob.devices.base import Home
@@ -135,7 +135,7 @@ def _divide(operands: Sequence[Any]) -> tuple[Home, list[Any]]:
         if x.memory.buffer(side) is not None:
             # Whole buffers of the operands of a running operation are not evicted otherwise.
             with suppress(BufferError):
-                give_up(x, side)
+                free(x, side)
     return home, [x if type(x) in SCALARS else x.reshape(-1) for x in operands]
 
 

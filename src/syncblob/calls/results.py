@@ -64,7 +64,7 @@ def wrap(array: Any, home: Home, *operands: BlobCore) -> Any:
         x, window = next((pair for pair in sharing if pair[0].readonly), sharing[0])
         return x.view_at(window.layout(home, array))
     if not can_adopt(array, home):
-        array = compute(home, array.copy)
+        array = compute(home, home.copy, array)
     return fresh(type(operands[0]), array, home)
 
 

@@ -8,7 +8,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -23,10 +23,6 @@ if TYPE_CHECKING:
     # Returns when something happened, in seconds of `time.perf_counter`; None if it has not yet, or
     # if that is unknown.
     Moment: TypeAlias = Callable[[], float | None]
-    _Map: TypeAlias = map[Any]
-else:
-    # Python 3.11 cannot subscript it.
-    _Map = map
 
 
 # DLPack's numbers for kinds of devices: DLDeviceType in dlpack.h.
@@ -45,6 +41,10 @@ NEEDED = "needed_nbytes"
 
 # The attributes by which arrays on devices describe themselves.
 protocols: list[str] = ["__cuda_array_interface__", "__sycl_usm_array_interface__"]
+
+
+class BesideCaptureError(RuntimeError):
+    """What was asked for would end the capture of a graph."""
 
 
 def is_on_device(x: object) -> bool:
@@ -73,24 +73,6 @@ class Side(enum.IntEnum):
         return cls._value2member_map_.setdefault(value, side)  # type: ignore[return-value]  # of this class
 
 
-class Calls(_Map):
-    """An iterator that makes calls, one at each step, for `Home.compute`.
-
-    Attributes
-    ----------
-    calls
-        The calls. A backend finds the arrays that they use in them.
-    """
-
-    calls: tuple[Callable[[], Any], ...]
-
-    def __new__(cls, *calls: Callable[[], Any]) -> Self:
-        """Make the iterator. Nothing is called yet."""
-        made = super().__new__(cls, operator.call, calls)
-        made.calls = calls
-        return made
-
-
 class Home(ABC):
     """The memory of one side: allocates buffers, and returns arrays over them.
 
@@ -104,6 +86,8 @@ class Home(ABC):
     # Whether this needs no check of guards or of const exports either: the home is native, and no
     # `compute_only_on` or `verified_const` is active in any thread. Set by `NumpyHome`.
     direct: bool = False
+    # Whether `compute` notes itself which arrays are used, so that it can be given those at hand.
+    queues: bool = False
     # Whether NumPy's functions make views of arrays here. Otherwise the views are computed from
     # layouts.
     views: bool = True
@@ -140,6 +124,9 @@ class Home(ABC):
         if timed_computations.watchers:
             return timed_computations.run(self, function, args, keywords)
         return function(*args, **keywords)
+
+    def used(self, *arrays: Any) -> None:  # noqa: B027  # only some record it
+        """Record that work which uses arrays was started, if they are no arguments of `compute`."""
 
     def own(self, name: str) -> Callable[..., Any]:
         """Return the function of this home's library of a name, such as ``"linalg.inv"``."""
@@ -365,6 +352,14 @@ class Accelerator(Home):
         """
         del buffer
         return True
+
+    def holder(self, buffer: Any) -> str:
+        """Return what keeps a buffer where it is; empty if it can leave.
+
+        Backends without graphs need not override this.
+        """
+        del buffer
+        return ""
 
     def give_back(self) -> bool:
         """Give freed memory that libraries keep back to the device; return whether there was any.

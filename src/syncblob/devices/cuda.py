@@ -13,7 +13,6 @@ import ctypes
 import sys
 import time
 import warnings
-import weakref
 from contextlib import suppress
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
@@ -21,10 +20,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from syncblob._formatting import extend, human_bytes
-from syncblob._locks_lost_in_fork import Lock, notify
+from syncblob._locks_lost_in_fork import notify
 from syncblob._source_lines import user_line
-from syncblob.devices.base import DLPACK_CUDA, NEEDED, Accelerator, Push
-from syncblob.devices.cuda_streams import Order, Pointer, is_capturing
+from syncblob.devices import timed_computations
+from syncblob.devices.base import DLPACK_CUDA, NEEDED, Accelerator, BesideCaptureError, Push
+from syncblob.devices.cuda_streams import Order, Owner, Pointer, is_capturing
 from syncblob.devices.device import Device
 from syncblob.devices.host import HOST
 from syncblob.devices.page_locked import PageLocked
@@ -42,9 +42,6 @@ if TYPE_CHECKING:
 
 # `cudaErrorMemoryAllocation`.
 _OUT_OF_MEMORY = 2
-
-# Held while the owner of a buffer is looked up.
-_naming = Lock()
 
 
 def _driver() -> Any:
@@ -116,24 +113,25 @@ class CudaBackend(Accelerator):
         self._cupy = cupy
         self._context = cupy.cuda.Device(index)
         self.order: Order = Order(cupy, index, _driver())
-        self._page_locked = PageLocked(cupy.cuda.PinnedMemory, self.order.mark)
-        # By the address of a buffer: what all arrays over it keep alive, except aliases.
-        self._owners: weakref.WeakValueDictionary[int, _Owner] = weakref.WeakValueDictionary()
+        self._page_locked = PageLocked(cupy.cuda.PinnedMemory, self.order.synchronize)
+        self._cuda_error: type[Exception] = cupy.cuda.runtime.CUDARuntimeError
+        self._short_of_memory = MemoryError, self._cuda_error
         # The streams of transfers, by whether they go down. A device copies both ways at once.
         self._streams: dict[bool, Any] = {}
         # The numbers of the devices whose memory this one accesses, if it can.
         self._peers: set[int] = set()
         # An event, and when it happened; see `time_of`.
         self._later: tuple[Any, float] | None = None
-        # The events of unfinished pushes, with their buffers, which the allocators may otherwise
-        # reuse as soon as they are freed. A finalizer could not keep them alive, because in cyclic
-        # garbage CuPy's event may be destroyed before it runs.
-        self._under_way: dict[Any, tuple[Any, Any]] = {}
-        # The events of those without waiters.
+        # What must not be freed before an event has happened: the buffers of unfinished pushes, and
+        # memory that was used on another stream than that on which it was allocated. A finalizer
+        # could not keep it alive, because in cyclic garbage CuPy's event may be destroyed first.
+        self._under_way: dict[Any, list[Any]] = {}
+        # The events of which nothing else will tell that they have happened.
         self._abandoned: set[Any] = set()
         notify(self)
 
     native = False
+    queues = True
     pulls = True
     checks_values = False
     protocol = "__cuda_array_interface__"
@@ -141,20 +139,52 @@ class CudaBackend(Accelerator):
     def compute(self, function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
         """Call the function with this device as CuPy's current one."""
         order = self.order
+        stream = order.plain()
+        if stream is None:
+            return self._compute_beside(function, args, keywords)
+        result = None
+        try:
+            if timed_computations.watchers or function is np.power:
+                result = self._call(function, args, keywords)
+            else:
+                result = function(*args, **keywords)
+        except self._short_of_memory as error:
+            raise self._shortage(error) from None
+        finally:
+            order.note((*args, *keywords.values()) if keywords else args, result, stream)
+        return result
+
+    def _compute_beside(
+        self, function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any]
+    ) -> Any:
+        """Compute on another device than the current one, beside torch's stream, or in a graph."""
+        order = self.order
         with self._context:
             order.join(computing=True)
-            if getattr(function, "__name__", "") == "power":
-                self.require_powers(*args[:2])
             result = None
             try:
-                result = super().compute(function, *args, **keywords)
-            except MemoryError as error:
-                extend(error, self._shortage())
-                raise
+                result = self._call(function, args, keywords)
             finally:
-                order.note((function, args, keywords), result)
-            order.join()
+                # First, because the function may be torch's.
+                order.join()
+                order.note((args, keywords), result)
             return result
+
+    def _call(
+        self, function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any]
+    ) -> Any:
+        if getattr(function, "__name__", "") == "power":
+            self.require_powers(*args[:2])
+        try:
+            return super().compute(function, *args, **keywords)
+        except self._short_of_memory as error:
+            raise self._shortage(error) from None
+
+    def used(self, *arrays: Any) -> None:
+        """Record that work which uses arrays was queued on the current stream."""
+        with self._context:
+            self.order.join()
+            self.order.note(arrays)
 
     def as_array(self, result: Any) -> Any:
         """Return an array. CuPy returns no scalars, but array-api-compat may return Python's."""
@@ -180,37 +210,40 @@ class CudaBackend(Accelerator):
             self._refuse_capture("an allocation", stream)
             try:
                 buffer = self._relieved(self._cupy.empty, nbytes, dtype=np.uint8)
-            except MemoryError as error:
-                vars(error)[NEEDED] = nbytes
-                extend(error, self._shortage())
-                raise
-            self.order.own(buffer)
+            except self._short_of_memory as error:
+                raise self._shortage(error, nbytes) from None
             # The pool gives out memory that work on the current stream has not finished with.
-            self.order.note((buffer,))
+            self.order.note((), buffer)
             if zeroed:
                 self._zero_now(buffer)
         return buffer
 
     def _relieved(self, allocate: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
-        """Call an allocator, once more if there is no memory and abandoned transfers hold some."""
+        """Call an allocator, once more if there is no memory and work that is left holds some."""
         try:
             return allocate(*args, **keywords)
-        except (MemoryError, self._cupy.cuda.runtime.CUDARuntimeError) as error:
-            if not self._abandoned or getattr(error, "status", _OUT_OF_MEMORY) != _OUT_OF_MEMORY:
+        except self._short_of_memory as error:
+            if getattr(error, "status", _OUT_OF_MEMORY) != _OUT_OF_MEMORY or not self._relieve():
                 raise
-        for event in list(self._abandoned):
-            event.synchronize()
-        self._drop_finished()
         return allocate(*args, **keywords)
 
+    def _relieve(self) -> bool:
+        """Wait for the work that memory is left to, and free it; return whether there was any."""
+        self._drop_finished()
+        left = list(self._abandoned)
+        for event in left:
+            event.synchronize()
+            self.let_go(event)
+        return bool(left)
+
     def is_seen(self, buffer: Any) -> bool:
-        """Look for the buffer's owner, which all arrays over it refer to."""
-        loans = self.order.loans(buffer)
-        if loans is None:
-            return True
-        # Tensors that were kept for functions of PyTorch's do not count, unless one is using them.
-        loans.clear()
-        return buffer.data.ptr in self._owners
+        """Look for the owners that all arrays over it refer to, and whether a graph uses it."""
+        return self.order.is_seen(buffer)
+
+    def holder(self, buffer: Any) -> str:
+        """Return the reason why a buffer has to stay where it is: a graph that uses it."""
+        captured = self.order.is_captured(buffer)
+        return "a CUDA graph that was captured with it, and may be launched again" * captured
 
     def _pool(self) -> Any:
         """Return the pool that CuPy allocates from; None if that is not one of its own."""
@@ -248,14 +281,17 @@ class CudaBackend(Accelerator):
         Returns whether there was any. During graph capture, there is none.
         """
         with self.order.calls():
-            kept, of_torch = before = self._kept()
-            if self.capturing or not (kept or of_torch):
+            if self.capturing:
                 return False
+            relieved = self._relieve()
+            kept, of_torch = before = self._kept()
             if kept:
                 self._pool().free_all_blocks()
             if of_torch:
-                sys.modules["torch"].cuda.empty_cache()
-            return sum(self._kept()) < sum(before)
+                # PyTorch asserts that no graph is being captured anywhere.
+                with suppress(RuntimeError):
+                    sys.modules["torch"].cuda.empty_cache()
+            return relieved or sum(self._kept()) < sum(before)
 
     def limit_memory(self, nbytes: int | None) -> int | None:
         """Limit CuPy's pool on this device; 0 and None mean no limit.
@@ -277,14 +313,24 @@ class CudaBackend(Accelerator):
             pool.set_limit(size=nbytes or 0)
         return before or None
 
-    def _shortage(self) -> str:
-        """Return how much memory is in use."""
-        free, total = map(human_bytes, self._cupy.cuda.runtime.memGetInfo())
-        kept, of_torch = map(human_bytes, self._kept())
-        return (
+    def _shortage(self, error: Any, nbytes: int | None = None) -> Exception:
+        """Return a MemoryError that says how much is in use; another error as it is."""
+        if not isinstance(error, MemoryError):
+            if error.status != _OUT_OF_MEMORY:
+                return error
+            # Without a pool, CuPy raises CUDA's error.
+            error = MemoryError(str(error))
+        if nbytes is not None:
+            vars(error)[NEEDED] = nbytes
+        with self._context:
+            free, total = map(human_bytes, self._cupy.cuda.runtime.memGetInfo())
+            kept, of_torch = map(human_bytes, self._kept())
+        extend(
+            error,
             f"{free} of the {total} of {self.device} are free, and of the rest CuPy keeps {kept} "
-            f"and PyTorch {of_torch} that were freed"
+            f"and PyTorch {of_torch} that were freed",
         )
+        return error
 
     def allocate_host(self, nbytes: int, *, zeroed: bool = False) -> NDArray[np.uint8]:
         """Return a page-locked host buffer, or an ordinary one if no memory can be page-locked.
@@ -472,12 +518,12 @@ class CudaBackend(Accelerator):
                 if waits:
                     return stream.synchronize()
                 event = stream.record()
-                self._under_way[event] = (host, buffer)
+                self._under_way[event] = [host, buffer]
             except BaseException:
                 # The copy may be queued, and the caller releases both buffers.
                 self._finish(stream)
                 raise
-            order.note((buffer,), stream=stream)
+            order.note_copy(buffer, stream, event)
             return _CudaPush(self, event)
 
     def moment(self) -> Moment:
@@ -545,7 +591,7 @@ class CudaBackend(Accelerator):
             CuPy's current stream, and others that it uses.
         """
         if any(map(is_capturing, streams)) or self.order.torch_captures():
-            raise RuntimeError(
+            raise BesideCaptureError(
                 f"{action} cannot be part of a CUDA graph, and one is being captured: transfer the "
                 f"contents to {self.device} before the capture, with gpu_data() for example, and "
                 "back to the host after it"
@@ -574,11 +620,23 @@ class CudaBackend(Accelerator):
             self._abandoned.add(event)
 
     def _drop_finished(self) -> None:
-        """Release the buffers of abandoned pushes that have finished."""
-        if self._abandoned:
-            for event in list(self._abandoned):
-                if event.done:
-                    self.let_go(event)
+        """Free what is left to work that has finished."""
+        for event in list(self._abandoned):
+            if event.done:
+                self.let_go(event)
+        leaving = self.order.leaving
+        for _ in range(len(leaving)):
+            allocation = leaving.popleft()
+            try:
+                events = self.order.events_of(allocation)
+            except BesideCaptureError:
+                # A stream of its uses is being captured by now.
+                leaving.append(allocation)
+                continue
+            for event in events:
+                if not event.done:
+                    self._under_way.setdefault(event, []).append(allocation.kept)
+                    self._abandoned.add(event)
         self._page_locked.trim()
 
     def after_fork(self) -> None:
@@ -600,14 +658,11 @@ class CudaBackend(Accelerator):
     def own_view(self, buffer: Any, layout: Layout, *, writable: bool) -> Any:
         """Return an array over a buffer that only this package uses, through `compute`."""
         del writable
-        with _naming.held:
-            owner = self._owners.get(buffer.data.ptr)
-            if owner is None:
-                owner = self._owners[buffer.data.ptr] = _Owner(buffer.data)
+        owner = self.order.owner_of(buffer, layout.start, layout.stop)
         # A view has a base, as in NumPy. A result without a base would be taken for a new array.
         return self._over(buffer, owner, layout).view()
 
-    def _over(self, buffer: Any, owner: _Owner, layout: Layout) -> Any:
+    def _over(self, buffer: Any, owner: Owner, layout: Layout) -> Any:
         """Return an array over a buffer, which keeps an owner alive."""
         cuda = self._cupy.cuda
         with self._context:
@@ -626,7 +681,8 @@ class CudaBackend(Accelerator):
 
     def alias(self, exporter: Any, layout: Layout) -> tuple[Any, object]:
         """Return an array over a buffer, and an owner that lives as long as the last view of it."""
-        owner = _Owner(exporter)
+        # Not the one of other arrays, because this one's life is observed.
+        owner = Owner(exporter, self.order.owner_of(exporter, layout.start, layout.stop).range)
         array = self._over(exporter, owner, layout)
         self.lend(array)
         return array, owner
@@ -682,15 +738,6 @@ class CudaBackend(Accelerator):
             "expected a CuPy stream, a stream pointer, an object with __cuda_stream__ or None, "
             f"got {stream!r}"
         )
-
-
-class _Owner:
-    """An object that CuPy's arrays over memory keep alive; it references the memory."""
-
-    __slots__ = ("__weakref__", "_memory")
-
-    def __init__(self, memory: Any) -> None:
-        self._memory = memory
 
 
 class _KeptView:

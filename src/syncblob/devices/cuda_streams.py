@@ -1,9 +1,12 @@
-"""The order of work on a CUDA device: last uses of buffers, PyTorch's stream, and graph captures.
+"""The order of work on a CUDA device: last uses of memory, PyTorch's stream, and graph captures.
 
 Work of this package is on CuPy's current stream, and its transfers are on streams of their own. A
 transfer waits for the last use of its bytes and for nothing else, if only this package has used
 them. Bytes that were lent to other code may be used on any stream, so it waits for the device. This
 would end a graph capture on any of its streams, so it is refused during a capture.
+
+Uses are noted by `Stretch`: the work on a stream between two points. That is one comparison for
+each operand, as long as no point is made.
 """
 
 from __future__ import annotations
@@ -11,13 +14,14 @@ from __future__ import annotations
 import ctypes
 import itertools
 import sys
+import threading
 import weakref
 from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from syncblob._locks_lost_in_fork import Lock
-from syncblob.devices.base import Calls
+from syncblob.devices.base import BesideCaptureError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -26,15 +30,12 @@ if TYPE_CHECKING:
 _LEGACY, _PER_THREAD = 1, 2
 _RELAXED = 2
 
-# In place of the pointer of a stream: other code, which may use any.
-_ANY = -1
+# Above this number, the ranges of an allocation that no array lies over are joined to one.
+_RANGES = 64
 
-# How many points of a stream are remembered. Older uses wait for the oldest of these.
-_POINTS = 8
-# Above this number, the uses of a buffer are joined to one.
-_USES = 64
-
+# Held while uses change and while they are looked up to be waited for.
 _adding = Lock()
+_new = object.__new__
 
 
 def is_capturing(stream: Any) -> bool:
@@ -54,46 +55,163 @@ def _is_true(asked: Callable[..., bool], *stream: int) -> bool:
         raise
 
 
-class _Uses:
-    """The uses of an allocation.
+class Stretch:
+    """The work that is queued on a stream until a point is made: an event that closes the stretch.
+
+    Whoever uses memory looks whether the stretch is open *after* the work was queued, and whoever
+    makes the point closes the stretch *before* the event is recorded. So the event of a stretch is
+    behind all work whose memory is noted with it, without a lock. Several stretches of one stream
+    may be open.
+
+    Attributes
+    ----------
+    stream, pointer
+        The stream, which lives as long as this, and its address.
+    closed
+        Whether it is no more to be noted with.
+    event, number
+        The event; None until it is recorded. Of two stretches of a stream, the event of that with
+        the larger number is behind the work of both.
+    """
+
+    __slots__ = ("__weakref__", "closed", "event", "number", "pointer", "stream")
+
+    def __init__(self, stream: Any) -> None:
+        self.stream: Any = stream
+        self.pointer: int = stream.ptr
+        self.closed: bool = False
+        self.event: Any = None
+        self.number: float = float("inf")
+
+
+class Range:
+    """Bytes of an allocation that are used together.
+
+    Attributes
+    ----------
+    start, stop
+        The address of the first byte, and that of the end.
+    uses
+        The last stretch of each stream that used them, by the pointer of the stream.
+    lent
+        Whether other code may use them, on any stream.
+    owner
+        A weak reference to what all arrays over exactly these bytes keep alive, except aliases.
+    """
+
+    __slots__ = ("allocation", "lent", "owner", "start", "stop", "uses")
+
+    def __init__(self, allocation: Allocation, start: int, stop: int) -> None:
+        self.allocation: Allocation = allocation
+        self.start: int = start
+        self.stop: int = stop
+        self.uses: dict[int, Stretch] = {}
+        self.lent: bool = False
+        self.owner: Any = _nobody
+
+    def absorb(self, other: Range) -> None:
+        """Add another range, whose bytes are used together with these from now on."""
+        self.start, self.stop = min(self.start, other.start), max(self.stop, other.stop)
+        self.lent = self.lent or other.lent
+        for stretch in other.uses.values():
+            _add_later(self.uses, stretch)
+
+
+class Allocation(Range):
+    """Memory that only this package uses, except for what it has lent.
 
     Attributes
     ----------
     root
-        A weak reference to the array that owns the memory. The uses are forgotten with it.
-    last
-        The number of the last use, and the stream, by range and pointer of the stream. The stream
-        is None for other code, which may use the range on any stream.
+        A weak reference to the array that owns the memory. All is forgotten with it.
+    parts
+        The ranges that are used on their own, by their bounds. This object stands for all the rest.
+    arena
+        The pointer of the stream on which the memory was allocated, which can use it again at once.
+    kept
+        The memory, if it must not be freed before its last use: that was on another stream.
+    captured
+        Whether a graph uses it, so that it has to stay where it is.
     loans
         See `Order.loans`.
     """
 
-    def __init__(self, root: weakref.ref[Any]) -> None:
-        self.root = root
-        self.last: dict[tuple[int, int, int], tuple[int, Any]] = {}
-        self.loans: dict[Any, Any] = {}
+    __slots__ = ("arena", "captured", "kept", "loans", "parts", "root")
 
-    def add(self, start: int, stop: int, number: int, stream: Any) -> None:
-        # Another thread's use must not come between the last ones and those that replace them.
-        with _adding.held:
-            self.last[start, stop, _ANY if stream is None else stream.ptr] = number, stream
-            if len(self.last) > _USES:
-                self._join()
+    root: Any
+    parts: dict[tuple[int, int], Range]
+    arena: int
+    kept: Any
+    captured: bool
+    loans: dict[Any, Any]
+
+    @property
+    def allocation(self) -> Allocation:  # type: ignore[override]  # without a cycle
+        """Return itself, as the other ranges have it."""
+        return self
+
+    def part(self, start: int, stop: int) -> Range:
+        """Return the range of some bytes."""
+        if start <= self.start and stop >= self.stop:
+            return self
+        found = self.parts.get((start, stop))
+        if found is None:
+            with _adding.held:
+                if len(self.parts) >= _RANGES:
+                    self._join()
+                found = self.parts.setdefault((start, stop), Range(self, start, stop))
+        return found
 
     def _join(self) -> None:
-        joined: dict[int, tuple[int, int, tuple[int, Any]]] = {}
-        for (low, high, pointer), use in sorted(self.last.items(), key=lambda use: use[1][0]):
-            first, last, _ = joined.get(pointer, (low, high, use))
-            joined[pointer] = min(low, first), max(high, last), use
-        self.last = {(*ends, pointer): use for pointer, (*ends, use) in joined.items()}  # type: ignore[misc]  # two ends
+        """Join the ranges that no array lies over."""
+        rest = None
+        for bounds, part in list(self.parts.items()):
+            if part.owner() is None:
+                del self.parts[bounds]
+                rest = part if rest is None else rest
+                rest.absorb(part)
+        if rest is not None:
+            self.parts[rest.start, rest.stop] = rest
 
-    def of(self, start: int, stop: int) -> dict[int, tuple[int, Any]]:
-        """Return the last use of a range by each stream."""
-        found: dict[int, tuple[int, Any]] = {}
-        for (low, high, pointer), use in [*self.last.items()]:
-            if low < stop and start < high and use[0] >= found.get(pointer, use)[0]:
-                found[pointer] = use
-        return found
+    def overlapping(self, start: int, stop: int) -> list[Range]:
+        """Return the ranges that overlap some bytes. Call it under the lock."""
+        each = [self, *self.parts.values()]
+        return [one for one in each if one.start < stop and start < one.stop]
+
+
+class Owner:
+    """What CuPy's arrays over a buffer keep alive; it references memory and knows the range."""
+
+    __slots__ = ("__weakref__", "memory", "range")
+
+    def __init__(self, memory: Any, found: Range | None) -> None:
+        self.memory: Any = memory
+        self.range: Range | None = found
+
+
+def _nobody() -> None:
+    return None
+
+
+def _add_later(uses: dict[int, Stretch], stretch: Stretch) -> None:
+    """Keep the later of two stretches of a stream."""
+    known = uses.get(stretch.pointer)
+    if known is None or known.number < stretch.number:
+        uses[stretch.pointer] = stretch
+
+
+class _Root(weakref.ref):  # type: ignore[type-arg]  # of any array
+    """A weak reference to an array, with the address of its memory."""
+
+    __slots__ = ("address",)
+
+    address: int
+
+
+class _Local(threading.local):
+    """The last stretch of a thread, weakly, so that it does not keep the stream."""
+
+    stretch: Any = staticmethod(_nobody)
 
 
 class Order:
@@ -107,6 +225,11 @@ class Order:
         The number of the device.
     driver
         The library of the driver.
+
+    Attributes
+    ----------
+    leaving
+        Allocations whose arrays are gone, with the memory, until their last uses are over.
     """
 
     def __init__(self, cupy: Any, index: int, driver: Any) -> None:
@@ -116,13 +239,16 @@ class Order:
         self._exchange: Callable[[Any], int] = driver.cuThreadExchangeStreamCaptureMode
         # CuPy's current stream of the device, whichever device is current.
         self._current: Callable[[], Any] = partial(cupy.cuda.get_current_stream, index)
-        # Numbers uses and points in the order in which they were made.
+        self._current_device: Callable[[], int] = cupy.cuda.runtime.getDevice
+        self._kind: type = cupy.ndarray
+        self._local = _Local()
+        # Numbers points in the order in which they were made.
         self._clock = itertools.count()
         # By the address of their memory. An address is used again, so an entry counts only as long
         # as its root is alive.
-        self._uses: dict[int, _Uses] = {}
-        # The last points of each stream, with their events.
-        self._points: dict[int, deque[tuple[int, Any]]] = {}
+        self._allocations: dict[int, Allocation] = {}
+        self.leaving: deque[Allocation] = deque()
+        self._forget = partial(_forget, weakref.ref(self))
         # See `torch`, which is called several times for each operation.
         self._torch: Any = None
         # The streams that Blobs were used on: CuPy's by their addresses, as long as they exist, and
@@ -166,10 +292,32 @@ class Order:
         torch = self.torch()
         return torch is not None and _is_true(torch.cuda.is_current_stream_capturing)
 
-    def _pass(self, stream: Any) -> None:
-        """Remember a stream of CuPy's that Blobs were used on."""
-        if stream.ptr not in self._passed:
-            self._passed[stream.ptr] = stream
+    def plain(self) -> Any:
+        """Return CuPy's current stream if work there needs no more than a note; else None.
+
+        So it is if the device is the current one, torch's stream is the same, it is not that of a
+        thread, and nothing is being captured on it.
+        """
+        torch = self._torch or self.torch()
+        if self._current_device() != self._index:
+            return None
+        stream = self._current()
+        pointer = stream.ptr
+        if torch is not None:
+            theirs = torch._C._cuda_getCurrentRawStream(self._index)  # noqa: SLF001  # as above
+            if theirs != pointer and (theirs or _LEGACY) != (pointer or _LEGACY):
+                return None
+        if pointer > _LEGACY and (pointer == _PER_THREAD or is_capturing(stream)):
+            # The legacy stream cannot be captured.
+            return None
+        return stream
+
+    def _refuse(self, pointer: int) -> None:
+        raise BesideCaptureError(
+            f"bytes on cuda:{self._index} cannot be waited for while a CUDA graph is being "
+            f"captured on the stream {pointer:#x}, because the wait would end the capture: "
+            "transfer them before the capture or after it"
+        )
 
     def synchronize(self) -> None:
         """Wait for the device.
@@ -184,18 +332,8 @@ class Order:
         passed = [stream.ptr for each in self._passed.valuerefs() if (stream := each()) is not None]
         for pointer in {0, self._current().ptr, *passed, *self._passed_of_torch}:
             if _is_true(is_captured, pointer):
-                raise RuntimeError(
-                    f"bytes on cuda:{self._index} that other code may use on any stream cannot be "
-                    f"waited for while a CUDA graph is being captured on the stream {pointer:#x}, "
-                    "because the wait would end the capture: transfer them before the capture or "
-                    "after it"
-                )
+                self._refuse(pointer)
         self.device.synchronize()
-
-    def mark(self) -> Any:
-        """Return an event after the work queued so far on the current streams."""
-        self.join()
-        return self._record(self._current())
 
     def _record(self, stream: Any) -> Any:
         """Return a new event after the work queued so far on a stream, without a time."""
@@ -241,72 +379,219 @@ class Order:
 
     # --- uses ------------------------------------------------------------------------------------
 
-    def own(self, root: Any) -> _Uses:
-        """Begin to record the uses of an array that owns its memory and that no other code has."""
-        address = root.data.mem.ptr
-        uses = _Uses(weakref.ref(root, partial(_forget, weakref.ref(self), address)))
-        self._uses[address] = uses
-        return uses
+    def _known(self, array: Any) -> Allocation | None:
+        """Return the allocation under an array; None if it is other code's."""
+        owner = getattr(array.data.mem, "_owner", None)
+        if type(owner) is Owner:
+            return None if owner.range is None else owner.range.allocation
+        known = self._allocations.get(array.data.mem.ptr)
+        return None if known is None or known.root() is None else known
 
-    def _known(self, array: Any) -> _Uses | None:
-        """Return the uses of an array's memory; None if other code may have it."""
-        uses = self._uses.get(array.data.mem.ptr)
-        return None if uses is None or uses.root() is None else uses
+    def range_of(self, array: Any) -> Range | None:
+        """Return the bytes under an array; None if they are other code's.
+
+        They may be more than its elements need.
+        """
+        owner = getattr(array.data.mem, "_owner", None)
+        found = owner.range if type(owner) is Owner else self._known(array)
+        if found is None:
+            return None
+        start, nbytes = array.data.ptr, array.nbytes
+        if nbytes == found.stop - found.start or not array.flags.c_contiguous:
+            return found
+        return found.allocation.part(start, start + nbytes)
+
+    def owner_of(self, buffer: Any, start: int, stop: int) -> Owner:
+        """Return what arrays over some bytes of a buffer, from its first, keep alive."""
+        known = self._known(buffer)
+        if known is None:
+            return Owner(buffer.data, None)
+        first = buffer.data.ptr
+        found = known.part(first + start, first + stop)
+        with _adding.held:
+            owner = found.owner()
+            if owner is None:
+                owner = Owner(buffer.data, found)
+                found.owner = weakref.ref(owner)
+        return owner
+
+    def is_seen(self, buffer: Any) -> bool:
+        """Return whether an array over a buffer is alive, or other code may have the memory."""
+        known = self._known(buffer)
+        if known is None or known.captured:
+            return True
+        # Tensors that were kept for functions of PyTorch's do not count, unless one is using them.
+        known.loans.clear()
+        return any(part.owner() is not None for part in [known, *known.parts.values()])
+
+    def is_captured(self, buffer: Any) -> bool:
+        """Return whether a graph uses a buffer."""
+        known = self._known(buffer)
+        return known is not None and known.captured
 
     def lend(self, array: Any) -> None:
         """Record that other code may use an array from now on, on any stream."""
         self._pass(self._current())
-        uses = self._known(array)
-        if uses is not None and array.size:
-            uses.add(*_bounds(array), next(self._clock), None)
+        found = self.range_of(array)
+        if found is not None and array.size:
+            found.lent = True
 
     def loans(self, buffer: Any) -> dict[Any, Any] | None:
         """Return what is kept with a buffer until it is gone; None if other code may have it."""
-        uses = self._known(buffer)
-        return None if uses is None else uses.loans
+        known = self._known(buffer)
+        return None if known is None else known.loans
 
-    def note(self, operands: Iterable[Any], result: Any = (), stream: Any = None) -> None:
-        """Record that a stream, by default the current one, uses arrays.
+    def _pass(self, stream: Any) -> None:
+        """Remember a stream of CuPy's that Blobs were used on."""
+        if stream.ptr not in self._passed:
+            self._passed[stream.ptr] = stream
+
+    def _stretch(self, stream: Any) -> Stretch:
+        """Return the open stretch of a stream. Call it after the work was queued."""
+        stretch: Stretch | None = self._local.stretch()
+        if stretch is None or stretch.closed or stretch.pointer != stream.ptr:
+            stretch = Stretch(stream)
+            self._local.stretch = weakref.ref(stretch)
+            self._pass(stream)
+        return stretch
+
+    def note(  # noqa: C901, PLR0912, PLR0915  # inlined, because each operation calls it
+        self, operands: Iterable[Any], result: Any = None, stream: Any = None
+    ) -> None:
+        """Record that the work which was just queued on a stream uses arrays.
 
         Parameters
         ----------
         operands
-            The arguments of a computation. Arrays are found in some containers, too.
+            The arguments of a computation. Arrays are found in lists, tuples and dictionaries, too.
         result
             Its result. Arrays in it that own their memory are this package's from now on.
         stream
-            The stream.
+            A stream that `plain` has returned. None stands for the current one, whichever it is.
         """
-        kind = self._cupy.ndarray
-        given = _arrays(operands, kind, [])
-        stream = self._current() if stream is None else stream
-        self._pass(stream)
-        if stream.ptr == _PER_THREAD or is_capturing(stream) or self.torch_captures():
-            # Events on it say nothing about its work: its number means another stream in another
-            # thread, or a graph is launched later.
-            stream = None
-        results = [result] if isinstance(result, kind) else _arrays((result,), kind, [])
-        for array in (*given, *results):
-            uses = self._known(array)
-            if not array.size:
+        stretch = None
+        if stream is None:
+            stream = self._current()
+            if not (stream.ptr == _PER_THREAD or is_capturing(stream) or self.torch_captures()):
+                stretch = self._stretch(stream)
+            elif stream.ptr != _PER_THREAD:
+                self._note_capture((operands, result))
+        else:
+            stretch = self._local.stretch()
+            if stretch is None or stretch.closed or stretch.pointer != stream.ptr:
+                stretch = self._stretch(stream)
+        kind: Any = self._kind
+        allocations, given = self._allocations, []
+        for x in operands:
+            if type(x) is kind:
+                given.append(x)
+            elif isinstance(x, (list, tuple, dict)):
+                _add_arrays(x, kind, given)
+        for array in given:
+            owner = getattr(array.data.mem, "_owner", None)
+            found = owner.range if type(owner) is Owner else None
+            if found is None or array.nbytes != found.stop - found.start:
+                found = self.range_of(array)
+            if found is None or not array.size:
                 continue
-            if uses is None and array.base is None and array.device.id == self._index:
-                # Operands that are not known are other code's.
-                foreign = any(array.data.mem is operand.data.mem for operand in given)
-                uses = None if foreign else self.own(array)
-            if uses is not None:
-                uses.add(*_bounds(array), next(self._clock), stream)
+            if stretch is None:
+                found.lent = True
+            elif found.uses.get(stretch.pointer) is not stretch:
+                stretch = self._add(found, stretch)
+        results: list[Any] = []
+        if type(result) is kind:
+            results.append(result)
+        elif isinstance(result, (list, tuple, dict)):
+            _add_arrays(result, kind, results)
+        for array in results:
+            memory = array.data.mem
+            start = memory.ptr
+            known = allocations.get(start)
+            if (
+                array.base is not None
+                or not (known is None or known.root() is None)
+                or type(getattr(memory, "_owner", None)) is Owner
+                or not array.size
+                or memory.device_id != self._index
+            ):
+                continue
+            for x in given:
+                if x.data.mem is memory:
+                    # Operands that are not known are other code's.
+                    break
+            else:
+                made = _new(Allocation)
+                made.start, made.stop, made.owner = start, start + memory.size, _nobody
+                made.parts, made.loans, made.kept, made.arena = {}, {}, None, stream.ptr
+                made.lent = stretch is None
+                made.captured = made.lent and stream.ptr != _PER_THREAD
+                made.uses = {} if stretch is None else {stretch.pointer: stretch}
+                made.root = _Root(array, self._forget)
+                made.root.address = start
+                allocations[start] = made
+                if stretch is not None and stretch.closed:
+                    stretch = self._add(made, stretch)
+        if stretch is not None and isinstance(stream, self._cupy.cuda.ExternalStream):
+            # Its owner may destroy it at any time.
+            self._close(stretch)
 
-    def _point(self, stream: Any) -> Any:
-        """Remember how far a stream has come, and return the event."""
-        # The number comes first: what was numbered before it is before the event.
-        number = next(self._clock)
-        points = self._points.setdefault(stream.ptr, deque())
-        # The oldest event serves again: who still waits for it now waits for more.
-        event = points.popleft()[1] if len(points) >= _POINTS else None
-        event = self._record(stream) if event is None else stream.record(event)
-        points.append((number, event))
-        return event
+    def note_copy(self, buffer: Any, stream: Any, event: Any) -> None:
+        """Record that a copy on a stream, which an event is behind, uses a buffer."""
+        found = self.range_of(buffer)
+        if found is not None:
+            stretch = Stretch(stream)
+            stretch.closed, stretch.event = True, event
+            with _adding.held:
+                stretch.number = next(self._clock)
+                _add_later(found.uses, stretch)
+            self._keep(found.allocation, stretch)
+
+    def _keep(self, allocation: Allocation, stretch: Stretch) -> None:
+        """Keep memory until it was used, if that is on another stream than its own."""
+        if stretch.pointer != allocation.arena and allocation.kept is None:
+            root = allocation.root()
+            if root is not None:
+                allocation.kept = root.data.mem
+
+    def _note_capture(self, values: Iterable[Any]) -> None:
+        """Record that a graph uses arrays."""
+        for array in _add_arrays(values, self._kind, []):
+            known = self._known(array)
+            if known is not None:
+                known.captured = True
+
+    def _add(self, found: Range, stretch: Stretch) -> Stretch:
+        """Note a use in a range; return the stretch, which may be a new one."""
+        with _adding.held:
+            while True:
+                found.uses[stretch.pointer] = stretch
+                # Afterwards: it replaces another thread's, whose work may be later than a point
+                # that was made meanwhile.
+                if not stretch.closed:
+                    break
+                stretch = self._stretch(stretch.stream)
+        self._keep(found.allocation, stretch)
+        return stretch
+
+    def _close(self, stretch: Stretch, *, needed: bool = True) -> Any:
+        """Return the event that closes a stretch, on the current device.
+
+        Raises
+        ------
+        RuntimeError
+            If it is needed, and a graph is being captured on the stream.
+        """
+        if stretch.event is None:
+            with _adding.held:
+                if stretch.event is None:
+                    if is_capturing(stretch.stream):
+                        if needed:
+                            self._refuse(stretch.pointer)
+                        return None
+                    stretch.closed = True
+                    stretch.number = next(self._clock)
+                    stretch.event = self._record(stretch.stream)
+        return stretch.event
 
     def wait(self, stream: Any, buffer: Any) -> None:
         """Make a stream wait for all work that may use a buffer.
@@ -314,19 +599,36 @@ class Order:
         Waits itself for the device, if other code may use the buffer; see `synchronize`.
         """
         known = self._known(buffer)
-        uses = {_ANY: (0, None)} if known is None else known.of(*_bounds(buffer))
-        if _ANY in uses:
+        uses: dict[int, Stretch] = {}
+        lent = known is None
+        if known is not None:
+            start = buffer.data.ptr
+            with _adding.held:
+                for each in known.overlapping(start, start + buffer.nbytes):
+                    lent = lent or each.lent
+                    for stretch in each.uses.values():
+                        _add_later(uses, stretch)
+        if lent:
             self.synchronize()
             return
-        current = self._current()
-        if current.ptr != _PER_THREAD:
+        current: Stretch | None = self._local.stretch()
+        if current is not None:
             # A later transfer of what is used here before it need not wait for what comes after it.
-            self._point(current)
-        for pointer, (number, user) in uses.items():
+            self._close(current, needed=False)
+        for pointer, stretch in uses.items():
             if pointer != stream.ptr:
-                points = list(self._points.get(pointer, ()))
-                event = next((event for made, event in points if made > number), None)
-                stream.wait_event(self._point(user) if event is None else event)
+                stream.wait_event(self._close(stretch))
+
+    def events_of(self, allocation: Allocation) -> list[Any]:
+        """Return the events after the last uses of memory on other streams than its own."""
+        uses: dict[int, Stretch] = {}
+        for each in (allocation, *allocation.parts.values()):
+            for stretch in each.uses.values():
+                _add_later(uses, stretch)
+        uses.pop(allocation.arena, None)
+        events = [self._close(stretch) for stretch in uses.values()]
+        allocation.parts.clear()
+        return events
 
 
 class _Calls:
@@ -352,43 +654,27 @@ class _Calls:
         self._device.__exit__(*exception)
 
 
-def _forget(order: weakref.ref[Order], address: int, root: weakref.ref[Any]) -> None:
-    """Forget the uses of memory whose owner is gone."""
-    found = order()
-    if found is not None:
-        uses = found._uses.get(address)  # noqa: SLF001  # the callback of this class
-        if uses is not None and uses.root is root:
-            found._uses.pop(address, None)  # noqa: SLF001  # as above
-            # Loans know what keeps them, and would wait for the garbage collector.
-            uses.loans.clear()
+def _forget(order: weakref.ref[Order], root: _Root) -> None:
+    """Forget memory whose owner is gone. Finalisers call this, on any thread."""
+    known = order()
+    allocation = None if known is None else known._allocations.get(root.address)  # noqa: SLF001  # the callback of this class
+    if known is not None and allocation is not None and allocation.root is root:
+        known._allocations.pop(root.address, None)  # noqa: SLF001  # as above
+        # Loans know what keeps them, and would wait for the garbage collector.
+        allocation.loans.clear()
+        if allocation.kept is not None:
+            known.leaving.append(allocation)
+        else:
+            allocation.parts.clear()
 
 
-def _bounds(array: Any) -> tuple[int, int]:
-    """Return the address of an array and that of its end; those of its memory if it has gaps."""
-    memory = array.data.mem
-    if array.flags.c_contiguous:
-        start: int = array.data.ptr
-        return start, start + array.nbytes
-    return memory.ptr, memory.ptr + memory.size
-
-
-def _arrays(values: Iterable[Any], kind: type, found: list[Any]) -> list[Any]:
-    """Append the arrays in arguments, also in containers, partial functions and closures."""
-    for value in values:
+def _add_arrays(values: Any, kind: type, found: list[Any]) -> list[Any]:
+    """Append the arrays in lists, tuples and dictionaries."""
+    for value in values.values() if isinstance(values, dict) else values:
         if isinstance(value, kind):
             found.append(value)
-        elif isinstance(value, (list, tuple)):
-            _arrays(value, kind, found)
-        elif isinstance(value, dict):
-            _arrays(value.values(), kind, found)
-        elif isinstance(value, Calls):
-            _arrays(value.calls, kind, found)
-        elif isinstance(value, partial):
-            _arrays((value.func, *value.args, *value.keywords.values()), kind, found)
-        elif isinstance(getattr(value, "__self__", None), kind):
-            found.append(value.__self__)
-        elif getattr(value, "__closure__", None):
-            _arrays((cell.cell_contents for cell in value.__closure__), kind, found)
+        elif isinstance(value, (list, tuple, dict)):
+            _add_arrays(value, kind, found)
     return found
 
 

@@ -6,6 +6,7 @@ import ctypes
 import mmap
 import weakref
 from collections import deque
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 
 # At most this many bytes of free memory are kept.
 MOST_KEPT = 1 << 30
+
+# As many blocks of a size are dropped before the device is waited for, to use them again.
+_TOGETHER = 8
 
 # The sizes of small blocks are multiples of this, as in CuPy's pool.
 _UNIT = 512
@@ -40,34 +44,36 @@ def size_class(nbytes: int) -> int:
 class PageLocked:
     """An allocator of page-locked memory.
 
-    A block that is dropped is used again once the work that was queued before has finished, because
-    another library may still copy from it. Blocks are given back to CUDA if more than `MOST_KEPT`
-    bytes are free, if CUDA has no memory left, and at exit. Call the methods outside of captures
-    only. Dropping a block calls nothing of CUDA's.
+    Another library may still copy from or to a block that is dropped, on any stream. So it is used
+    again once the device was waited for. That is done for several blocks together. Blocks are given
+    back to CUDA if more than `MOST_KEPT` bytes are free, if CUDA has no memory left, and at exit.
+    Call the methods outside of captures only. Dropping a block calls nothing of CUDA's.
 
     Parameters
     ----------
     lock
         Locks memory: takes a number of bytes, and returns an object with `ptr`.
-    mark
-        Returns an event that is done once the work queued so far has finished.
+    synchronize
+        Waits for the device; raises a RuntimeError beside a capture.
     """
 
-    def __init__(self, lock: Callable[[int], Any], mark: Callable[[], Any]) -> None:
+    def __init__(self, lock: Callable[[int], Any], synchronize: Callable[[], None]) -> None:
         self._lock_memory = lock
-        self._mark = mark
+        self._synchronize = synchronize
         # Finalisers, which run anywhere, append to this.
         self._dropped: deque[tuple[int, Any]] = deque()
-        # Dropped blocks, with the event that they wait for, oldest first.
-        self._waiting: deque[tuple[Any, list[tuple[int, Any]]]] = deque()
         self._free: dict[int, list[Any]] = {}
-        # The bytes of the blocks in the last two.
-        self.kept: int = 0
         # The sizes of all blocks, by address.
         self._sizes: dict[int, int] = {}
         self._lock = Lock()
-        self._stores = self._dropped, self._waiting, self._free
+        self._stores = self._dropped, self._free
         self._end = weakref.finalize(self, _clear, self._stores)
+
+    @property
+    def kept(self) -> int:
+        """The bytes of the blocks that were dropped."""
+        free = sum(size * len(blocks) for size, blocks in list(self._free.items()))
+        return free + sum(block[0] for block in list(self._dropped))
 
     def allocate(self, nbytes: int) -> NDArray[np.uint8]:
         """Return a buffer of `nbytes` bytes, at least one.
@@ -76,10 +82,10 @@ class PageLocked:
         """
         size = size_class(nbytes)
         with self._lock.held:
-            self.trim()
-            free = self._free.get(size)
+            free = self._free.setdefault(size, [])
+            if not free and [each for each, _ in list(self._dropped)].count(size) >= _TOGETHER:
+                self._collect()
             memory = free.pop() if free else None
-            self.kept -= size if memory is not None else 0
         if memory is None:
             try:
                 memory = self._lock_memory(size)
@@ -93,33 +99,30 @@ class PageLocked:
         block.owner = _Owner(self._dropped, size, memory)
         return np.frombuffer(block, dtype=np.uint8, count=nbytes)
 
+    def _collect(self) -> None:
+        """Wait for the device, and let the blocks be used again that were dropped before."""
+        # Counted first: finalisers may append more meanwhile.
+        count = len(self._dropped)
+        # Beside a capture, more memory is locked.
+        with suppress(RuntimeError):
+            self._synchronize()
+            for _ in range(count):
+                size, memory = self._dropped.popleft()
+                self._free.setdefault(size, []).append(memory)
+
     def trim(self) -> None:
-        """Find the blocks that can be used again, and give all back if they are too many."""
-        if not self._dropped and not self._waiting:
-            return
-        with self._lock.held:
-            if self._dropped:
-                # Counted first: finalisers may append more that the event does not cover.
-                count, event = len(self._dropped), self._mark()
-                blocks = [self._dropped.popleft() for _ in range(count)]
-                self._waiting.append((event, blocks))
-                self.kept += sum(block[0] for block in blocks)
-            while self._waiting and self._waiting[0][0].done:
-                for size, memory in self._waiting.popleft()[1]:
-                    self._free.setdefault(size, []).append(memory)
-            if self.kept > MOST_KEPT:
-                self.give_back()
+        """Give all free memory back if it is too much."""
+        if self._dropped and self.kept > MOST_KEPT:
+            self.give_back()
 
     def give_back(self) -> bool:
         """Give all free memory back to CUDA, which waits for the device; return whether any was."""
         with self._lock.held:
             given = [memory for free in self._free.values() for memory in free]
-            given += [memory for _, blocks in self._waiting for _, memory in blocks]
             # One by one, because finalisers append on other threads.
             given += [self._dropped.popleft()[1] for _ in range(len(self._dropped))]
             for memory in given:
                 self._sizes.pop(memory.ptr, None)
-            self.kept = 0
             _clear(self._stores)
         return bool(given)
 

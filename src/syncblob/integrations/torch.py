@@ -12,8 +12,8 @@ from torch.nn.modules.module import register_module_forward_pre_hook
 
 from syncblob._blob import Blob
 from syncblob.calls.nested import replaced
+from syncblob.calls.torch import BlobParameter, put_over
 from syncblob.devices import Device, home_of
-from syncblob.dispatch.torch import BlobParameter, put_over
 
 if TYPE_CHECKING:
     from torch.utils.hooks import RemovableHandle

@@ -10,7 +10,7 @@ from syncblob._dtypes import SUPPORTED, as_dtype, is_supported
 from syncblob._layout import Layout
 from syncblob.arrays.native import backend_of
 from syncblob.devices import HOST, Device
-from syncblob.memory import SyncedMemory, compute
+from syncblob.memory import CONST, SyncedMemory, compute, upload
 from syncblob.memory.untracked_aliases import expose
 
 if TYPE_CHECKING:
@@ -61,6 +61,21 @@ def adopt(  # noqa: PLR0913  # an array, its target, and its ownership
     if not owned:
         expose(memory.ledger, memory.side_of(home))
     return memory, layout
+
+
+def array_in(home: Any, array: Any, reason: str) -> Any:
+    """Return an array in a home with the elements of one of NumPy or CuPy, only to be read.
+
+    An upload is recorded as `reason`. The copy belongs to the caller alone.
+    """
+    if not isinstance(array, np.ndarray):
+        memory, layout = adopt(array, dtype=None, device=None, copy=None, owned=True)
+        return memory.array(memory.side_of(home), CONST, layout, reason)
+    if home is HOST:
+        return array
+    dense = np.ascontiguousarray(array, as_dtype(array.dtype.newbyteorder("=")))
+    buffer = upload(home, HOST.wrap(dense), reason)
+    return home.own_view(buffer, Layout.dense(dense), writable=True)
 
 
 def can_adopt(array: Any, home: Home) -> bool:

@@ -101,7 +101,7 @@ def attach(name: str, nbytes: int, device: Device | str | None) -> SyncedMemory:
 
 def name_of(ledger: Ledger) -> str | None:
     """Return the name of a memory's host block; None for a part of a block or other memory."""
-    window: Any = ledger.buffers.sides[Side.HOST]
+    window: Any = ledger.buffers.windows[Side.HOST].whole
     buffer = block = window and window.array
     while isinstance(block, np.ndarray):
         block = block.base

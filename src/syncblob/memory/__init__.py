@@ -9,7 +9,7 @@ from syncblob.memory.ledger import Ledger as Ledger
 from syncblob.memory.operations import attempt as attempt
 from syncblob.memory.operations import has_written as has_written
 from syncblob.memory.operations import keep as keep
-from syncblob.memory.operations import writing as writing
+from syncblob.memory.operations import run_writer as run_writer
 from syncblob.memory.room import compute as compute
 from syncblob.memory.room import from_the_start as from_the_start
 from syncblob.memory.room import in_room as in_room
@@ -23,3 +23,4 @@ from syncblob.memory.state_machine import OVERWRITE as OVERWRITE
 from syncblob.memory.state_machine import Access as Access
 from syncblob.memory.state_machine import Head as Head
 from syncblob.memory.synced_memory import SyncedMemory as SyncedMemory
+from syncblob.memory.uploads import upload as upload

@@ -5,12 +5,12 @@ Call the functions under the memory's lock.
 
 from __future__ import annotations
 
-from functools import partial
+from functools import partial, reduce
+from operator import and_
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from syncblob.devices import Side
 from syncblob.memory.borrows_and_aliases import NO_LOANS
-from syncblob.memory.span_limit import shortened
 from syncblob.memory.spans import Run, Spans
 from syncblob.memory.stale_alias_warning import require_announced
 from syncblob.memory.state_machine import CONST, OVERWRITE, Access, plan_access
@@ -19,10 +19,9 @@ from syncblob.transfers import open_logs
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
-    from syncblob.memory.await_async_copies import Upload
     from syncblob.memory.borrows_and_aliases import Lease
     from syncblob.memory.buffers import Windows
-    from syncblob.memory.ledger import Ledger
+    from syncblob.memory.ledger import Ledger, Upload
 
 # The usual number of sides, and how bytes come to each of them from the other.
 PAIR = 2
@@ -34,6 +33,13 @@ SMALL = 1 << 14
 That takes hardly longer: ``python -m benchmarks regions`` compares the two. Consumers that are
 given a view, and reach the rest of its base, find the newest contents there. Libraries that
 compute on accelerators are not known to do that, and a larger upload would wait for more work.
+"""
+
+
+MAX_SPANS = 1024
+"""An access that would leave more spans than this is widened to the whole memory.
+
+A map may get longer by pushes, or if arrays are held over many parts, or only a source has many.
 """
 
 
@@ -106,7 +112,7 @@ def plan(  # noqa: PLR0913, PLR0917  # an access
     if writes and there.leases:
         # Check again: an alias may have been made since.
         require_announced(ledger.loans, announced, start, stop, side)
-    new = ledger.buffers.sides[side] is None
+    new = ledger.buffers.windows[side].whole is None
     window = side and new and ledger.buffers.containing(side, start, stop)
     initial = before.uniform == 0 and ledger.source is None and not window
     pieces: Sequence[Run] = ()
@@ -123,7 +129,7 @@ def plan(  # noqa: PLR0913, PLR0917  # an access
         pieces, runs = plan_access(before, side, access, start, stop, writers=writers)
         after = before.replaced(runs)
     if after is not before and len(after.holders) > 1:
-        pieces, after = shortened(ledger, pieces, after, side, start, stop)
+        pieces, after = shorten(ledger, pieces, after, side, start, stop)
     losses: Sequence[tuple[Side, Sequence[tuple[int, int]]]] = ()
     if there is not NO_LOANS and (there.borrows.live or (writes and there.may_be_written)):
         ranges = [piece[:2] for piece in pieces]
@@ -145,6 +151,68 @@ def plan(  # noqa: PLR0913, PLR0917  # an access
         copied = _direction(ledger, side, pieces)
     change = side, before, after, start, stop, pieces, copied, losses, writes, zeroed, bring
     return Change(*change, counted=True)
+
+
+def shorten(  # noqa: PLR0913, PLR0917  # an access, and its plan
+    ledger: Ledger,
+    pieces: Sequence[Run],
+    after: Spans,
+    side: Side,
+    start: int,
+    stop: int,
+    *,
+    moves: bool = True,
+) -> tuple[Sequence[Run], Spans]:
+    """Widen an access to the whole memory if the map that it would leave is too long.
+
+    The side then lacks nothing that another side holds, apart from bytes that arrays are held over
+    or that uploads are under way to, and bytes that only a source has. All that it got, or had, has
+    the same holders afterwards. If nothing `moves`, bytes that several sides hold are left to the
+    side alone, or to the others, whichever makes the map shorter.
+
+    Returns
+    -------
+    pieces, after
+        What the wider access copies, and the map that it leaves.
+    """
+    count, buffers, mine = len(after.holders), ledger.buffers, 1 << side
+    if count <= (ledger.span_limit or MAX_SPANS):
+        if count <= MAX_SPANS // 2:
+            ledger.span_limit = min(ledger.span_limit, MAX_SPANS)
+        return pieces, after
+    in_use = [upload[:2] for upload in ledger.uploads]
+    for loans in ledger.loans:
+        in_use += loans.ranges()
+    kept = Spans.covering(after.nbytes, in_use)
+    runs = [*after.runs(0, after.nbytes)]
+    free = {
+        run
+        for run in runs
+        if run.holders
+        and not (run.start < stop and start < run.stop)
+        and not kept.any(run.start, run.stop)
+    }
+
+    def change(holders: Callable[[int], int]) -> Spans:
+        return after.replaced(
+            run._replace(holders=holders(run.holders)) if run in free else run for run in runs
+        )
+
+    more: Sequence[Run] = ()
+    others = [each for each in buffers.all_sides if each is not side]
+    # Windows may not contain what would be copied, and a copy would end borrows.
+    room = buffers.windows[side].whole or not buffers.windows[side].all
+    if moves and room and all(map(buffers.tracks_borrows, others)):
+        more = [run for run in free if not run.holders & mine]
+        common = reduce(and_, [run.holders | mine for run in free], ~0)
+        after = change(lambda _: common)
+    else:
+        alone = change(lambda held: mine if held & mine else held)
+        shared = change(lambda held: held & ~mine or held)
+        after = min(alone, shared, key=lambda spans: len(spans.holders))
+    # To look at all spans takes long, so the next time is when there are twice as many.
+    ledger.span_limit = max(MAX_SPANS, 2 * len(after.holders))
+    return sorted([*pieces, *more]), after
 
 
 def _direction(ledger: Ledger, side: Side, pieces: Sequence[Run]) -> str:
@@ -186,9 +254,10 @@ def _with_rest(
 def bring(ledger: Ledger, change: Change, reason: str) -> tuple[Windows, Sequence[Upload]]:
     """Copy or fill the pieces of an access."""
     side, buffers = change.side, ledger.buffers
-    window = buffers.sides[side]
+    windows = buffers.windows[side]
+    window = windows.whole
     if window is None or change.zeroed:
-        window = buffers.get(side, change.start, change.stop, zeroed=change.zeroed)
+        window, windows = buffers.get(side, change.start, change.stop, zeroed=change.zeroed)
     for start, stop, holders in change.pieces:
         if not holders:
             buffers.fill(ledger.source, side, window, start, stop, reason)
@@ -199,5 +268,4 @@ def bring(ledger: Ledger, change: Change, reason: str) -> tuple[Windows, Sequenc
             partial(writers[0].described, Side(origin)) if writers and not change.writes else None
         )
         buffers.bring(origin, side, window, start, stop, reason, because)
-    windows = buffers.windows[side]
-    return windows if window in windows else (window,), ()
+    return windows, ()

@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from syncblob.memory.access_plan import PAIR, plan
-from syncblob.memory.await_async_copies import await_uploads
 from syncblob.memory.changes import commit, finish_write, take
 from syncblob.memory.history import note_use
 from syncblob.memory.room import shortage_of
 from syncblob.memory.stale_alias_warning import Unannounced, announce, require_announced
 from syncblob.memory.state_machine import CONST, MUTABLE, OVERWRITE, Access
-from syncblob.memory.window_allocation import provide
+from syncblob.memory.windows import provide
 from syncblob.transfers import open_logs
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from syncblob.memory.stale_alias_warning import Stale
 
 
-def acquire(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # an access; inlined, because calls take time
+def acquire(  # noqa: C901, PLR0912, PLR0913, PLR0917  # an access; inlined, because calls take time
     ledger: Ledger,
     side: Side,
     access: Access,
@@ -86,7 +85,7 @@ def acquire(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # an access; inl
                 ):
                     # It leaves bytes of the range.
                     access = MUTABLE
-                buffer = buffers.sides[side]
+                buffer = buffers.windows[side].whole
                 if buffer is None and side:
                     buffer = provide(ledger, side, start, stop, reason, layout)
                 if ledger.moving:
@@ -99,7 +98,7 @@ def acquire(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # an access; inl
                     if ledger.source is not None:
                         ledger.forget_source(start, stop)
                 if ledger.uploads:
-                    await_uploads(ledger, side, access, start, stop)
+                    ledger.await_uploads(side, access, start, stop)
                 if ledger.watch is not None:
                     ledger.compare_watch(side, start, stop, writes=writes)
                 spans = ledger.spans
@@ -119,22 +118,8 @@ def acquire(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # an access; inl
                     commit(ledger, plan, side, access, start, stop, reason, announced)
                 elif open_logs:
                     note_use(ledger, side, start, stop)
-                if fill is None:
+                if fill is None or _fill(ledger, side, start, stop, reason, buffer, fill):
                     return buffer
-                spans = ledger.spans
-                try:
-                    fill(buffer)
-                except BaseException:
-                    # It may have written in part, after a read on another side.
-                    take(ledger, side, start, stop, reason)
-                    raise
-                if ledger.spans is spans:
-                    return buffer
-                if start >= stop or ledger.spans.common(start, stop) & mine:
-                    # A signal handler or a finaliser may have read on another side meanwhile.
-                    finish_write(ledger, side, start, stop, reason)
-                    return buffer
-                # Or written there.
         except Unannounced as unannounced:
             stale = unannounced.stale
         except MemoryError as error:
@@ -148,3 +133,29 @@ def acquire(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # an access; inl
             return shortage.repeat(acquire, args, {"locked": True, "announced": announced})
         if stale is not None:
             announce(reason, stale, announced)
+
+
+def _fill(  # noqa: PLR0913, PLR0917  # an access
+    ledger: Ledger,
+    side: Side,
+    start: int,
+    stop: int,
+    reason: str,
+    buffer: Any,
+    fill: Callable[..., None],
+) -> bool:
+    """Write into a buffer that is up to date; return False if others have written there since."""
+    spans = ledger.spans
+    try:
+        fill(buffer)
+    except BaseException:
+        # It may have written in part, after a read on another side.
+        take(ledger, side, start, stop, reason)
+        raise
+    if ledger.spans is spans:
+        return True
+    if start >= stop or ledger.spans.common(start, stop) & 1 << side:
+        # A signal handler or a finaliser may have read on another side meanwhile.
+        finish_write(ledger, side, start, stop, reason)
+        return True
+    return False

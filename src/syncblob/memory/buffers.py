@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from syncblob.devices.base import Home
     from syncblob.memory.sources import Source
 
-_serials = itertools.count(1)
+# Numbers that tell memories apart in the log.
+next_serial = itertools.count(1).__next__
 
 _PAIR = tuple(Side)
 
@@ -92,37 +93,55 @@ class Window:
         return (home.own_view if own else home.view)(self.array, layout, writable=writable)
 
 
-# The windows of a side: of disjoint ranges, in ascending order.
-Windows = tuple[Window, ...]
-
 _START = attrgetter("start")
 
 
-def containing(windows: Windows, start: int, stop: int) -> Window | None:
-    """Return the window that contains a range; None if none does."""
-    place = bisect_right(windows, start, key=_START) - 1
-    return windows[place] if place >= 0 and stop <= windows[place].stop else None
+class Windows:
+    """The windows of a side: of disjoint ranges, in ascending order. Immutable.
+
+    Attributes
+    ----------
+    all
+        The windows.
+    whole
+        The window that is everything; None if there is none.
+    """
+
+    __slots__ = ("all", "whole")
+
+    def __init__(self, nbytes: int = 0, *windows: Window) -> None:
+        self.all: tuple[Window, ...] = windows
+        self.whole: Window | None = None
+        if len(windows) == 1 and windows[0].start == 0 and windows[0].stop == nbytes:
+            self.whole = windows[0]
+
+    def containing(self, start: int, stop: int) -> Window | None:
+        """Return the window that contains a range; None if none does."""
+        if self.whole is not None:
+            return self.whole
+        place = bisect_right(self.all, start, key=_START) - 1
+        return self.all[place] if place >= 0 and stop <= self.all[place].stop else None
+
+    def overlapping(self, start: int, stop: int) -> list[Window]:
+        """Return the windows that overlap a range."""
+        first = max(bisect_right(self.all, start, key=_START) - 1, 0)
+        near = self.all[first : bisect_left(self.all, stop, key=_START)]
+        return [window for window in near if start < window.stop]
+
+    def inside(self, start: int, stop: int) -> list[Window]:
+        """Return the windows that lie in a range."""
+        first = bisect_left(self.all, start, key=_START)
+        # One of no bytes may start where the range ends.
+        last = bisect_right(self.all, stop, key=_START)
+        return [window for window in self.all[first:last] if window.stop <= stop]
+
+    def exchange(self, nbytes: int, gone: Sequence[Window], *new: Window) -> Windows:
+        """Return those of a memory without some neighbours, and with a new one in their place."""
+        first = bisect_left(self.all, (*gone, *new)[0].start, key=_START)
+        return Windows(nbytes, *self.all[:first], *new, *self.all[first + len(gone) :])
 
 
-def overlapping(windows: Windows, start: int, stop: int) -> list[Window]:
-    """Return the windows that overlap a range."""
-    first = max(bisect_right(windows, start, key=_START) - 1, 0)
-    near = windows[first : bisect_left(windows, stop, key=_START)]
-    return [window for window in near if start < window.stop]
-
-
-def inside(windows: Windows, start: int, stop: int) -> list[Window]:
-    """Return the windows that lie in a range."""
-    first = bisect_left(windows, start, key=_START)
-    # One of no bytes may start where the range ends.
-    last = bisect_right(windows, stop, key=_START)
-    return [window for window in windows[first:last] if window.stop <= stop]
-
-
-def exchange(windows: Windows, gone: Sequence[Window], *new: Window) -> Windows:
-    """Return windows without some that are neighbours, and with a new one in their place."""
-    first = bisect_left(windows, (*gone, *new)[0].start, key=_START)
-    return (*windows[:first], *new, *windows[first + len(gone) :])
+NO_WINDOWS = Windows()
 
 
 class Buffers:
@@ -145,8 +164,6 @@ class Buffers:
         The sides: at least the host and the first accelerator.
     windows
         The windows of each side.
-    sides
-        For speed, the window of each side that is everything; None if there is none.
     nbytes
         As above.
     name
@@ -155,35 +172,25 @@ class Buffers:
         The number that tells memories apart in the log.
     """
 
-    __slots__ = (
-        "accelerator",
-        "all_sides",
-        "homes",
-        "name",
-        "nbytes",
-        "serial",
-        "sides",
-        "windows",
-    )
+    __slots__ = ("accelerator", "all_sides", "homes", "name", "nbytes", "serial", "windows")
 
     def __init__(self, nbytes: int, accelerator: Accelerator | None) -> None:
         self.accelerator: Accelerator | None = accelerator
         self.homes: tuple[Home, ...] = (HOST,) if accelerator is None else (HOST, accelerator)
         self.all_sides: tuple[Side, ...] = _PAIR
-        self.windows: list[Windows] = [(), ()]
-        self.sides: list[Window | None] = [None, None]
+        self.windows: list[Windows] = [NO_WINDOWS, NO_WINDOWS]
         self.nbytes: int = nbytes
         self.name: str = ""
-        self.serial: int = next(_serials)
+        self.serial: int = next_serial()
 
     @property
     def on_several_sides(self) -> bool:
         """Whether several sides have windows."""
-        return sum(map(bool, self.windows)) > 1
+        return len([True for windows in self.windows if windows.all]) > 1
 
     def tracks_borrows(self, side: Side) -> bool:
         """Whether borrows of a side are tracked: they have a write permission to revoke."""
-        return all(isinstance(window.array, np.ndarray) for window in self.windows[side])
+        return all(isinstance(window.array, np.ndarray) for window in self.windows[side].all)
 
     def home(self, side: int) -> Home:
         """Return the home of one side. Allocates and moves nothing.
@@ -201,10 +208,8 @@ class Buffers:
         while accelerator not in self.homes:
             homes = self.homes
             after, sides = (*homes, accelerator), tuple(map(Side, range(max(2, len(homes) + 1))))
-            if len(self.sides) < len(after):
-                self.sides.append(None)
             if len(self.windows) < len(after):
-                self.windows.append(())
+                self.windows.append(NO_WINDOWS)
             # A signal handler may have added another. None can run from here on: nothing is called.
             # The homes come first: readers without the lock that find one of the others use them.
             if self.homes is homes:
@@ -228,37 +233,28 @@ class Buffers:
                     return other
         return others[0]
 
-    def put(self, side: int, buffer: Any) -> None:
-        """Give a side one buffer."""
-        window = Window(0, self.nbytes, buffer)
-        self.windows[side] = (window,)
-        self.sides[side] = window
-
-    def whole(self, windows: Windows) -> Window | None:
-        """Return the window that is everything; None if there is none."""
-        known = windows and windows[0].start == 0 and windows[0].stop == self.nbytes
-        return windows[0] if known else None
-
     def within(self, side: int, start: int, stop: int) -> list[Window]:
         """Return the windows of a side that overlap a range."""
-        return overlapping(self.windows[side], start, stop)
+        return self.windows[side].overlapping(start, stop)
 
     def containing(self, side: int, start: int, stop: int) -> Window | None:
         """Return the window of a side that contains a range; None if none does."""
-        return self.sides[side] or containing(self.windows[side], start, stop)
+        return self.windows[side].containing(start, stop)
 
-    def get(self, side: Side, start: int, stop: int, *, zeroed: bool) -> Window:
-        """Return one side's window for a range; allocate one of everything if there is none.
+    def get(self, side: Side, start: int, stop: int, *, zeroed: bool) -> tuple[Window, Windows]:
+        """Return one side's window for a range, and all; one of everything if there is none.
 
-        Leaves it to the caller to give the side the window. `zeroed` fills it with zeros.
+        Leaves it to the caller to give the side the windows. `zeroed` fills it with zeros.
         """
-        window = self.containing(side, start, stop)
+        windows = self.windows[side]
+        window = windows.containing(start, stop)
         if window is None:
-            return Window(0, self.nbytes, self.allocate(side, self.nbytes, zeroed=zeroed))
+            window = Window(0, self.nbytes, self.allocate(side, self.nbytes, zeroed=zeroed))
+            return window, Windows(self.nbytes, window)
         if zeroed:
             # Just made for this access, or an interrupted access left it.
             self.home(side).zero(window.array)
-        return window
+        return window, windows
 
     def allocate(self, side: Side, nbytes: int, *, zeroed: bool = False) -> Any:
         """Allocate on a side. An accelerator is the memory's from then on."""
@@ -353,7 +349,7 @@ class Buffers:
         because: Callable[[], str] | None = None,
     ) -> None:
         """Copy a range of one side into a window of another; see `move`."""
-        whole = self.sides[origin]
+        whole = self.windows[origin].whole
         if whole is not None:
             nbytes, contents, target = stop - start, whole.array, window.array
             if contents.nbytes != nbytes:

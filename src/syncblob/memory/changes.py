@@ -19,16 +19,14 @@ from typing import TYPE_CHECKING, Any
 from syncblob._source_lines import user_instruction
 from syncblob.devices import Side
 from syncblob.devices.base import WRITERS
-from syncblob.memory import span_limit
-from syncblob.memory.access_plan import DIRECTIONS, PAIR, SMALL, Change
+from syncblob.memory import access_plan
+from syncblob.memory.access_plan import DIRECTIONS, PAIR, SMALL, Change, shorten
 from syncblob.memory.access_plan import plan as plan_access
-from syncblob.memory.await_async_copies import await_uploads, finish_uploads
 from syncblob.memory.borrows_and_aliases import NO_LOANS, restore
-from syncblob.memory.buffers import Window, containing
+from syncblob.memory.buffers import Window, Windows
 from syncblob.memory.history import Transition, note_arrival, note_use, noted_user
 from syncblob.memory.ledger import REMEMBERED
-from syncblob.memory.operations import is_written_elsewhere, reside, running
-from syncblob.memory.span_limit import shortened
+from syncblob.memory.operations import innermost_of, is_written_elsewhere, reside
 from syncblob.memory.spans import Spans
 from syncblob.memory.stale_alias_warning import require_announced
 from syncblob.memory.state_machine import (
@@ -50,10 +48,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from syncblob._layout import Layout
-    from syncblob.memory.await_async_copies import Upload
     from syncblob.memory.borrows_and_aliases import Lease
-    from syncblob.memory.ledger import Ledger
-    from syncblob.memory.untracked_aliases import Exposure
+    from syncblob.memory.ledger import Ledger, Upload
 
 _new = tuple.__new__
 
@@ -99,10 +95,9 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
     written: list[object] = []
     change: Change | None = None
     after: Spans | None = None
-    beside: Sequence[Lease | Exposure] = ()
-    because: Callable[[], str] | None = None
+    uploads: Sequence[Upload] = ()
     done = False
-    buffers, shortcuts = ledger.buffers, ledger.shortcuts
+    shortcuts = ledger.shortcuts
     try:
         # Accesses that interrupt this on the same thread are refused from now on.
         ledger.moving = True
@@ -118,104 +113,31 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
             epoch = shortcuts.epoch
         if ledger.uploads:
             # A signal handler may have started one since the caller waited.
-            finish_uploads(ledger, side, access, start, stop)
-        before, loans, sides = ledger.spans, ledger.loans, buffers.sides
-        nbytes, writes, after, copied = before.nbytes, access is not CONST, None, ""
-        buffer = sides[side]
+            ledger.finish_uploads(side, access, start, stop)
+        before, writes = ledger.spans, access is not CONST
+        of_access = plan is plan_access
         # What another thread has begun to write is copied, and not trusted to be all of it.
         passing = (
-            plan is plan_access
+            of_access
             and not writes
-            and (WRITERS or len(running) > 1)
+            and (WRITERS or len(innermost_of) > 1)
             and is_written_elsewhere(ledger)
         )
-        if plan is plan_access and len(loans) == PAIR:
-            there, here = loans[1 - side], loans[side]
-            if there.leases or there.exposures:
-                beside = there.writers(start, stop)
-            held = before.uniform
-            if held is None:
-                held = before.alike(start, stop)
-            if held == 0 == before.uniform and there is here is NO_LOANS:
-                if ledger.source is None and (buffer or not buffers.windows[side]):
-                    # The first access fills a whole buffer.
-                    after = Spans.whole(nbytes, 1 << side)
-                    zeroed = access is not OVERWRITE or stop - start < nbytes
-                    if buffer is None:
-                        array = buffers.allocate(side, nbytes, zeroed=zeroed)
-                        buffer = Window(0, nbytes, array)
-                        if side:
-                            reside(ledger, buffers.homes[side])
-                        buffers.windows[side] = (buffer,)
-                        sides[side] = buffer
-                    elif zeroed:
-                        # An interrupted access has left it.
-                        buffers.home(side).zero(buffer.array)
-            elif (
-                (held or (held == 0 and ledger.source is not None))
-                and start < stop <= nbytes
-                and buffer is not None
-                and ledger.watch is None
-                and not there.borrows.live
-                and (writes or not (here.leases or here.exposures))
-                and not (beside and writes)
-                and (not beside or any(x.start <= start and stop <= x.stop for x in beside))
-            ):
-                # A plain memory, where the table alone decides.
-                brings, holders = TABLE[held][COLUMNS[side] + access]
-                if beside:
-                    # What may be written there is copied, and not trusted to stay the same.
-                    holders = held
-                    because = partial(beside[0].described, Side(1 - side))
-                elif passing:
-                    holders = held
-                if brings is NOTHING or (
-                    (side or stop - start == nbytes or nbytes > SMALL)
-                    and (brings is INITIAL or sides[1 - side] is not None)
-                ):
-                    if stop - start == nbytes:
-                        after = Spans.whole(nbytes, holders)
-                    else:
-                        after = before.put(start, stop, holders)
-                        if len(after.holders) > span_limit.MAX_SPANS or ledger.span_limit:
-                            after = None
-                if after is not None and brings is COPY:
-                    copied = DIRECTIONS[side]
-                    buffers.bring(1 - side, side, buffer, start, stop, reason, because)
-                elif after is not None and brings is INITIAL:
-                    buffers.fill(ledger.source, side, buffer, start, stop, reason)
-        if after is None:
+        step = None
+        if of_access and len(ledger.loans) == PAIR:
+            step = _step_by_table(ledger, side, access, start, stop, reason, passing)
+        if step is not None:
+            after, copied, window = step
+        else:
             args = () if argument is None else (argument,)
             change = plan(ledger, side, access, start, stop, *args)
-            side, before, after, start, stop, pieces, copied, losses, writes = change[:9]
+            side, before, after, start, stop, pieces, copied = change[:7]
             if passing and pieces and all(piece[2] for piece in pieces):
                 after = before
-            buffer = whole = sides[side]
-            windows = buffers.windows[side]
-            for loser, ranges in losses:
-                lent = ledger.loans[loser]
-                if lent.borrows.live or (writes and lent.leases):
-                    for reach in ranges:
-                        all_of_it = reach == (0, before.nbytes)
-                        lent.revoke(revoked, None if all_of_it else reach, aliases=writes)
-            uploads: Sequence[Upload] = ()
-            if change.prepare is not None:
-                windows, uploads = change.prepare(ledger, change, reason)
-                if 0 < side < len(buffers.homes):
-                    reside(ledger, buffers.homes[side])
-                whole = buffers.whole(windows)
-                buffer = whole or containing(windows, start, stop)
-            if change.between is not None:
-                # Before the exchange: afterwards, an interrupt could leave it to be granted again.
-                shortcuts.forget(side)
-                ledger.spans = change.between
-            # Harmless before the map changes: bytes that the map does not count may hold anything.
-            sides[side] = whole
-            buffers.windows[side] = windows
+            window, uploads = _prepare(ledger, change, reason, revoked)
         user = -1
         if open_logs:
-            alone = change is None or [piece[:2] for piece in pieces] == [(start, stop)]
-            if copied and alone:
+            if _is_arrival(start, stop, copied, change):
                 # The side held nothing of it.
                 note_arrival(ledger, side, start, stop)
             elif change is None or change.counted:
@@ -226,59 +148,46 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
             # Bytes that several sides hold are about to be overwritten here, perhaps only in part.
             if before.uniform is None or before.uniform & 1 << side:
                 ledger.spans = before.left_to(start, stop, 1 << side)
-            fill(buffer, written)
-        if change is not None and uploads:
+            fill(window, written)
+        if uploads:
             ledger.uploads = (*ledger.uploads, *uploads)
         ledger.spans = after
         done = True
-        if change is not None and change.between is not None:
-            if writes:
-                ledger.own_loans(side).detach()
-            else:
-                ledger.own_loans(side).exporter = (None, None)
+        exchanged = change is not None and change.between is not None
+        if exchanged:
+            _forget_buffer(ledger, side, adopted=change.writes)  # type: ignore[union-attr]  # there is one
         if ledger.source is not None and 0 not in after.holders:
             ledger.source = ledger.source.rest()
-        exchanged = change is not None and change.between is not None
         if reason and (copied or after is not before or exchanged):
             # Two more frames are ours: this function and its caller.
             noted = user_instruction(3)
             entry = _new(Transition, (reason, before, after, copied, noted, start, stop))
-            history = ledger.history = (*ledger.history[1 - REMEMBERED :], entry)
-            if change is not None:
-                for loser, _ in losses:
-                    lent = ledger.loans[loser]
-                    if writes and lent.exposures:
-                        lent.exposures = lent.without_exposures(start, stop)
-                    if lent is not NO_LOANS and (revoked or (writes and lent.leases)):
-                        lent.note_end(history, loser, revoked)
+            ledger.history = (*ledger.history[1 - REMEMBERED :], entry)
+            if change is not None and change.losses:
+                _note_losses(ledger, change, revoked)
         elif revoked:
-            for lent in ledger.loans:
-                lent.borrows.forget(revoked)
-        newest = after.uniform
-        if (
-            newest is not None
-            and ledger.follows_logs
-            and ledger.watch is None
-            and ledger.source is None
-            and not (
-                ledger.aliased
-                if change is not None
-                else here.leases or here.exposures or there.leases or there.exposures
-            )
-        ):
-            # As `Ledger.usable`, so that the next access need not ask.
-            usable, mine = newest & user, 1
-            for upload in ledger.uploads:
-                usable &= ~(1 << upload.side)
-            for shortcut in shortcuts.sides:
-                # Each time: a signal handler may run between two rounds, but not in one.
-                if shortcut is not None and shortcuts.epoch is epoch:
-                    shortcut.readable = readable = usable & mine != 0
-                    shortcut.writable = readable and newest == mine and not ledger.uploads
-                mine <<= 1
-            if shortcuts.epoch is not epoch:
-                # Another thread has cleared them meanwhile, which needs no lock.
-                shortcuts.clear()
+            for loans in ledger.loans:
+                loans.borrows.forget(revoked)
+        if after.uniform is not None and ledger.follows_logs:
+            aliased = False
+            for loans in ledger.loans:
+                if loans.leases or loans.exposures:
+                    aliased = True
+            if not aliased and ledger.watch is None and ledger.source is None:
+                # As `Ledger.usable`, so that the next access need not ask.
+                newest, mine = after.uniform, 1
+                usable = newest & user
+                for upload in ledger.uploads:
+                    usable &= ~(1 << upload.side)
+                for shortcut in shortcuts.sides:
+                    # Each time: a signal handler may run between two rounds, but not in one.
+                    if shortcut is not None and shortcuts.epoch is epoch:
+                        shortcut.readable = readable = usable & mine != 0
+                        shortcut.writable = readable and newest == mine and not ledger.uploads
+                    mine <<= 1
+                if shortcuts.epoch is not epoch:
+                    # Another thread has cleared them meanwhile, which needs no lock.
+                    shortcuts.clear()
     except BaseException as error:
         if written and after is not None:
             # An interrupt came right after the write. The parts that this side held before have the
@@ -291,8 +200,8 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
                 change.undo(ledger)
         if isinstance(error, MemoryError):
             needed = change and change.needed
-            needed = buffers.nbytes if needed is None else needed
-            buffers.explain_shortage(error, side, needed, reason, layout)
+            needed = ledger.buffers.nbytes if needed is None else needed
+            ledger.buffers.explain_shortage(error, side, needed, reason, layout)
         raise
     finally:
         ledger.moving = False
@@ -300,7 +209,139 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
     if watch is not None and change is not None:
         for piece in pieces:
             (watch.drop if uploads else watch.renew)(side, piece[0], piece[1])
-    return buffer
+    return window
+
+
+def _step_by_table(  # noqa: C901, PLR0911, PLR0913, PLR0917  # each condition of a plain memory
+    ledger: Ledger, side: Side, access: Access, start: int, stop: int, reason: str, passing: bool
+) -> tuple[Spans, str, Any] | None:
+    """Copy what an access of a plain memory needs, where the table alone decides.
+
+    Returns the map afterwards, the direction of the copy and the side's window; None if the access
+    has to be planned: it concerns loans, or a range of several heads.
+    """
+    before, buffers = ledger.spans, ledger.buffers
+    window, nbytes = buffers.windows[side].whole, before.nbytes
+    there, here = ledger.loans[1 - side], ledger.loans[side]
+    held = before.uniform
+    if held is None:
+        held = before.alike(start, stop)
+    if not held and ledger.source is None:
+        # Only of the whole memory: a part may have been left by an eviction.
+        first = before.uniform == 0 and there is here is NO_LOANS
+        return _first_step(ledger, side, access, start, stop) if first else None
+    writes = access is not CONST
+    if (
+        held is None
+        or not start < stop <= nbytes
+        or window is None
+        or ledger.watch is not None
+        or there.borrows.live
+        or (not writes and (here.leases or here.exposures))
+    ):
+        return None
+    brings, holders = TABLE[held][COLUMNS[side] + access]
+    because = None
+    if there.leases or there.exposures:
+        beside = there.writers(start, stop)
+        if beside and (writes or not any(x.start <= start and stop <= x.stop for x in beside)):
+            return None
+        if beside:
+            # What may be written there is copied, and not trusted to stay the same.
+            passing, because = True, partial(beside[0].described, Side(1 - side))
+    if passing:
+        holders = held
+    after = Spans.whole(nbytes, holders) if stop - start == nbytes else None
+    if brings is not NOTHING and (
+        (not side and after is None and nbytes <= SMALL)
+        or (brings is COPY and buffers.windows[1 - side].whole is None)
+    ):
+        return None
+    if after is None:
+        after = before.put(start, stop, holders)
+        if len(after.holders) > access_plan.MAX_SPANS or ledger.span_limit:
+            return None
+    if brings is COPY:
+        buffers.bring(1 - side, side, window, start, stop, reason, because)
+        return after, DIRECTIONS[side], window
+    if brings is INITIAL:
+        buffers.fill(ledger.source, side, window, start, stop, reason)
+    return after, "", window
+
+
+def _first_step(
+    ledger: Ledger, side: Side, access: Access, start: int, stop: int
+) -> tuple[Spans, str, Any] | None:
+    """Make the first access of a memory, which fills a whole buffer; see `_step_by_table`."""
+    buffers, nbytes = ledger.buffers, ledger.spans.nbytes
+    window = buffers.windows[side].whole
+    if window is None and buffers.windows[side].all:
+        return None
+    zeroed = access is not OVERWRITE or stop - start < nbytes
+    if window is None:
+        window = Window(0, nbytes, buffers.allocate(side, nbytes, zeroed=zeroed))
+        if side:
+            reside(ledger, buffers.homes[side])
+        buffers.windows[side] = Windows(nbytes, window)
+    elif zeroed:
+        # An interrupted access has left it.
+        buffers.home(side).zero(window.array)
+    return Spans.whole(nbytes, 1 << side), "", window
+
+
+def _prepare(
+    ledger: Ledger, change: Change, reason: str, revoked: list[NDArray[Any]]
+) -> tuple[Any, Sequence[Upload]]:
+    """Do what a planned change needs before the map can change; see `commit`.
+
+    Returns the window of the access, and the uploads that have begun.
+    """
+    side, buffers = change.side, ledger.buffers
+    for loser, ranges in change.losses:
+        loans = ledger.loans[loser]
+        if loans.borrows.live or (change.writes and loans.leases):
+            for reach in ranges:
+                everything = reach == (0, change.before.nbytes)
+                loans.revoke(revoked, None if everything else reach, aliases=change.writes)
+    windows = buffers.windows[side]
+    window = windows.whole
+    uploads: Sequence[Upload] = ()
+    if change.prepare is not None:
+        windows, uploads = change.prepare(ledger, change, reason)
+        if 0 < side < len(buffers.homes):
+            reside(ledger, buffers.homes[side])
+        window = windows.containing(change.start, change.stop)
+    if change.between is not None:
+        # Before the exchange: afterwards, an interrupt could leave it to be granted again.
+        ledger.shortcuts.forget(side)
+        ledger.spans = change.between
+    # Harmless before the map changes: bytes that the map does not count may hold anything.
+    buffers.windows[side] = windows
+    return window, uploads
+
+
+def _is_arrival(start: int, stop: int, copied: str, change: Change | None) -> bool:
+    """Return whether an access has copied all of its range."""
+    alone = change is None or [piece[:2] for piece in change.pieces] == [(start, stop)]
+    return bool(copied) and alone
+
+
+def _forget_buffer(ledger: Ledger, side: Side, *, adopted: bool) -> None:
+    """Forget what was made over the previous buffer of a side."""
+    if adopted:
+        ledger.own_loans(side).detach()
+    else:
+        ledger.own_loans(side).exporter = (None, None)
+
+
+def _note_losses(ledger: Ledger, change: Change, revoked: list[NDArray[Any]]) -> None:
+    """Note for `explain` what the last transition has ended."""
+    for loser, _ in change.losses:
+        loans = ledger.loans[loser]
+        if change.writes and loans.exposures:
+            loans.exposures = loans.without_exposures(change.start, change.stop)
+        if loans is not NO_LOANS and (revoked or (change.writes and loans.leases)):
+            loans.note_end(ledger.history, loser, revoked)
 
 
 def take(  # noqa: PLR0913  # a range
@@ -314,7 +355,7 @@ def take(  # noqa: PLR0913  # a range
             # Refuse accesses that interrupt this on the same thread.
             ledger.moving = True
             # No copy may arrive once this side alone holds the newest contents.
-            finish_uploads(ledger, side, MUTABLE, start, stop)
+            ledger.finish_uploads(side, MUTABLE, start, stop)
     finally:
         plan = _plan_taking, side, CONST if side is Side.HOST else MUTABLE, start, stop, reason
         commit(ledger, *plan, everything)
@@ -326,7 +367,7 @@ def _plan_taking(  # a range
     before, mine = ledger.spans, 1 << side
     after = (before.put if everything else before.left_to)(start, stop, mine)
     if after is not before:
-        after = shortened(ledger, (), after, side, start, stop, moves=False)[1]
+        after = shorten(ledger, (), after, side, start, stop, moves=False)[1]
     return Change(side, before, after, start, stop)
 
 
@@ -346,7 +387,7 @@ def adopt(ledger: Ledger, side: Side, buffer: Any, announced: Collection[set[Lea
     """Replace the buffer of one side by another, whose contents are newer."""
     nbytes = ledger.buffers.nbytes
     ledger.forget_source(0, nbytes)
-    await_uploads(ledger, side, OVERWRITE, 0, nbytes)
+    ledger.await_uploads(side, OVERWRITE, 0, nbytes)
     ledger.compare_watch(side, 0, nbytes, writes=True)
     commit(ledger, _plan_adoption, side, OVERWRITE, 0, nbytes, "adoption", (buffer, announced))
 
@@ -359,7 +400,7 @@ def _plan_adoption(  # a buffer
     before, mine = ledger.spans, 1 << side
     # While the buffer is exchanged, this side must not count as a holder.
     runs = [run._replace(holders=run.holders & ~mine) for run in before.runs(start, stop)]
-    windows = (Window(start, stop, buffer),)
+    windows = Windows(stop, Window(start, stop, buffer))
     return Change(
         side,
         before,

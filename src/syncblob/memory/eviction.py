@@ -1,8 +1,8 @@
 """Evictions: buffers of accelerators give way, the least recently used first.
 
 A use of a buffer through its shortcut records nothing. Each search for a buffer to evict revokes
-the shortcuts of all, and the next one sees which were asked for since. So the age of a buffer
-counts searches.
+the shortcuts of all, and leaves its number as their epoch. The next one sees which were asked for
+since, or replaced. So the age of a buffer counts searches.
 """
 
 from __future__ import annotations
@@ -10,33 +10,31 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple, SupportsFloat
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, SupportsFloat
 
 from syncblob._layout import Layout
 from syncblob._locks_lost_in_fork import Lock
 from syncblob.devices import HOST, Accelerator, Side
-from syncblob.devices.base import WRITERS
+from syncblob.devices.base import WRITERS, BesideCaptureError
 from syncblob.errors import TransferGuardError
 from syncblob.memory.access_plan import Change, plan
-from syncblob.memory.await_async_copies import await_uploads
-from syncblob.memory.buffers import Window, Windows, exchange, inside
 from syncblob.memory.changes import commit
 from syncblob.memory.operations import (
-    Use,
+    accelerators_in_use,
     are_written,
     if_free,
-    inhabited,
     keepers,
-    pinned,
+    pins,
     residents,
 )
 from syncblob.memory.state_machine import CONST, MUTABLE, Access
-from syncblob.memory.window_allocation import provide
+from syncblob.memory.windows import provide
 from syncblob.transfers import EVICTION, count_eviction
 
 if TYPE_CHECKING:
-    from syncblob.memory.await_async_copies import Upload
-    from syncblob.memory.ledger import Ledger
+    from syncblob.memory.buffers import Window, Windows
+    from syncblob.memory.ledger import Ledger, Upload
     from syncblob.memory.shortcut import Shortcut
 
 
@@ -53,15 +51,12 @@ class Evictable(NamedTuple):
         How many evictions ago its Blob was last used.
     name
         The name of its Blob; empty if it has none.
-    uses
-        How often its Blob was used. All uses between two evictions count as one.
     """
 
     nbytes: int
     newest: int
     age: int
     name: str
-    uses: int
 
 
 def _by_age(buffer: Evictable) -> float:
@@ -72,9 +67,21 @@ def _by_age(buffer: Evictable) -> float:
     return (1 + buffer.age) / (1 + buffer.newest / max(buffer.nbytes, 1))
 
 
+class Search:
+    """The epoch of shortcuts that were not used since a search, the last to have found a use."""
+
+    __slots__ = ("number",)
+
+    def __init__(self, number: int) -> None:
+        self.number: int = number
+
+
 _policy: Callable[[Evictable], float] = _by_age
 _scoring = False
-_clock = itertools.count(1)
+_clock = itertools.count()
+
+# Plans a copy that counts, whatever other threads have begun: they wait for the lock.
+_plan_copy = partial(plan)
 
 # Held by one thread that makes room at a time. It waits for no other lock of a memory.
 _making_room = Lock()
@@ -96,48 +103,49 @@ def set_eviction_policy(policy: Callable[[Evictable], float] | None) -> None:
     _policy = policy or _by_age
 
 
-def _candidates(home: Accelerator) -> list[tuple[Ledger, Use, int]]:
+def _candidates(home: Accelerator) -> list[tuple[Ledger, int]]:
     """Return where windows of a home start, that with the highest score first.
 
     Of equal ones, that comes first which was allocated first.
     """
     global _scoring  # noqa: PLW0603  # a policy may use Blobs, and need room itself
     before, policy, now = _scoring, _by_age if _scoring else _policy, next(_clock)
-    found: list[Any] = []
-    for ledger, use in residents(home):
+    found: list[tuple[Evictable, Ledger, int]] = []
+    for ledger in residents(home):
         side, buffers = ledger.side_of(home), ledger.buffers
-        if buffers.windows[side]:
-            _note_use(ledger, side, use, now)
-        for window in buffers.windows[side]:
+        age = now - _last_use(ledger, side, now) if buffers.windows[side].all else 0
+        for window in buffers.windows[side].all:
             newest = sum(run.nbytes for run in ledger.only_on(side, window.start, window.stop))
-            seen = window.nbytes, newest, now - use.last, buffers.name, use.times
+            buffer = Evictable(window.nbytes, newest, age, buffers.name)
             # Not the window, which would keep its buffer.
-            found.append((Evictable(*seen), ledger, use, window.start))
+            found.append((buffer, ledger, window.start))
     try:
         _scoring = True
         scores = [policy(buffer) for buffer, *_ in found]
     finally:
         _scoring = before
-    for score in scores:
-        if not isinstance(score, SupportsFloat):
-            raise TypeError(
-                f"expected a number from the function set by set_eviction_policy, got {score!r}"
-            )
+    wrong = [score for score in scores if not isinstance(score, SupportsFloat)]
+    if wrong:
+        raise TypeError(
+            f"expected a number from the function set by set_eviction_policy, got {wrong[0]!r}"
+        )
     order = sorted(range(len(found)), key=lambda place: -float(scores[place]))
     return [found[place][1:] for place in order]
 
 
-def _note_use(ledger: Ledger, side: Side, use: Use, now: int) -> None:
-    """Note a use of a side since the last search. The next one shows: it asks for a shortcut.
+def _last_use(ledger: Ledger, side: Side, now: int) -> int:
+    """Return the number of the last search that has found a use of a side since the one before.
 
-    A change of state replaces the epoch.
+    The next use shows: it asks for a shortcut. A change of state replaces the epoch.
     """
     shortcuts = ledger.shortcuts
     known = [*shortcuts.sides, *list(shortcuts.parts.values())]
-    readable = any(each.readable for each in known if each is not None and each.side is side)
-    if readable or use.epoch is not shortcuts.epoch:
-        shortcuts.clear()
-        use.last, use.times, use.epoch = now, use.times + 1, shortcuts.epoch
+    used = any(each.readable for each in known if each is not None and each.side is side)
+    epoch = shortcuts.epoch
+    if used or type(epoch) is not Search:
+        epoch = Search(now)
+        shortcuts.clear(epoch)
+    return epoch.number
 
 
 # --- for room -------------------------------------------------------------------------------------
@@ -159,28 +167,32 @@ def _evict(home: Accelerator, reason: str, needed: int) -> bool:
     global _made_room  # noqa: PLW0603  # counts evictions of the process
     lacking, freed = home.lacking(needed), 0
     settle()
-    known = [ledger.buffers.windows for each in inhabited() for ledger, _ in residents(each)]
-    windows = {id(window) for sides in known for side in sides for window in side}
+    ledgers = [ledger for each in accelerators_in_use() for ledger in residents(each)]
+    windows = {
+        id(window) for ledger in ledgers for side in ledger.buffers.windows for window in side.all
+    }
     if _let_go(lambda kept: kept.side > 0 and id(kept.buffer) not in windows):
         # Larger ones have replaced them.
         _made_room += 1
         return True
     refusal: Exception | None = None
-    busy = pinned()
-    for ledger, use, start in _candidates(home):
-        if ledger in busy and ledger.buffers.sides[ledger.side_of(home)]:
-            # Its operation may need the lock, too.
-            continue
+    for ledger, start in _candidates(home):
+        known = ledger.shortcuts.epoch
         try:
             nbytes = if_free(ledger.lock, _evict_unseen, home, ledger, start, EVICTION + reason)
+        except BesideCaptureError:
+            # Others need not be waited for.
+            continue
         except TransferGuardError as error:
             # Another one may have to move nothing. Its frames would keep arrays alive.
             refusal = error.with_traceback(None)
             continue
         if nbytes:
             _made_room += 1
-            # This was no use of the windows that are left.
-            use.epoch = ledger.shortcuts.epoch
+            if type(known) is Search:
+                # This was no use of the windows that are left. Not the same epoch, which a thread
+                # may compare that knows the buffer that is gone.
+                ledger.shortcuts.clear(Search(known.number))
             freed += nbytes
             if freed >= lacking:
                 return True
@@ -197,7 +209,7 @@ def settle() -> None:
 
 def _let_go(gone: Callable[[Shortcut], bool]) -> bool:
     """Let Blobs drop arrays over windows that are gone; return whether there were any."""
-    return sum(blob._let_go(gone) for blob in keepers()) > 0
+    return True in [blob._let_go(gone) for blob in keepers()]
 
 
 def _evict_unseen(home: Accelerator, ledger: Ledger, start: int, reason: str) -> int:
@@ -208,13 +220,13 @@ def _evict_unseen(home: Accelerator, ledger: Ledger, start: int, reason: str) ->
     if window is None or window.start != start or watched or ledger.moving:
         return 0
     try:
-        await_uploads(ledger, Side.HOST, MUTABLE, start, window.stop)
+        ledger.await_uploads(Side.HOST, MUTABLE, start, window.stop)
     except Exception:  # noqa: BLE001  # not of the operation that needs room
         return 0
     _close(ledger, side)
     # From here on, who begins to use it waits for the lock. Which windows of an operand are used
     # is known by the arrays over them.
-    if are_written([window]) or (ledger.buffers.sides[side] is window and ledger in pinned()):
+    if are_written([window]) or (ledger.buffers.windows[side].whole and ledger in pins()):
         return 0
     _let_go(lambda kept: kept.buffer is window)
     if home.is_seen(window.array):
@@ -239,23 +251,21 @@ def _close(ledger: Ledger, side: Side) -> None:
 # --- by hand, and the change of state -------------------------------------------------------------
 
 
-def evict(  # noqa: PLR0913  # a range, and what its contents need
-    ledger: Ledger, side: Side, start: int, stop: int, held: list[Any], *, needed: bool
-) -> int:
+def evict(ledger: Ledger, side: Side, start: int, stop: int, *, needed: bool) -> int:
     """Free windows as `evict_windows` does, and let Blobs drop their arrays. Takes the lock.
 
     If an operation is using the memory, this raises a BufferError if it is `needed`, or else
     leaves them there.
     """
-    if ledger not in pinned():
+    if ledger not in pins():
         with ledger.lock:
             if side is Side.HOST:
                 # From now on. An operator that has begun before writes again.
                 HOST.writers = WRITERS
             _close(ledger, side)
-            windows = inside(ledger.buffers.windows[side], start, stop)
-            if not (are_written(windows) or ledger in pinned()):
-                freed = evict_windows(ledger, side, start, stop, "evict", held)
+            windows = ledger.buffers.windows[side].inside(start, stop)
+            if not (are_written(windows) or ledger in pins()):
+                freed = evict_windows(ledger, side, start, stop, "evict")
                 _let_go(lambda kept: kept.buffer in windows)
                 return freed
     if not needed:
@@ -266,19 +276,11 @@ def evict(  # noqa: PLR0913  # a range, and what its contents need
     )
 
 
-def evict_windows(  # noqa: PLR0913, PLR0917  # a range, and what its contents need
-    ledger: Ledger, side: Side, start: int, stop: int, reason: str, held: list[Any] | None = None
-) -> int:
+def evict_windows(ledger: Ledger, side: Side, start: int, stop: int, reason: str) -> int:
     """Free the windows of a side that lie in a range; what only they hold moves elsewhere.
 
     That is the host, or the first accelerator for what is on the host. What the source still has
-    does not move. `held` receives an array over each range that has moved, so that room for the
-    next is not made by an eviction of that one.
-
-    Returns
-    -------
-    int
-        The number of bytes freed.
+    does not move. Returns the number of bytes freed.
 
     Raises
     ------
@@ -287,48 +289,44 @@ def evict_windows(  # noqa: PLR0913, PLR0917  # a range, and what its contents n
     """
     if ledger.moving:
         ledger.refuse_reentry()
-    windows = inside(ledger.buffers.windows[side], start, stop)
+    windows = ledger.buffers.windows[side].inside(start, stop)
     for window in windows:
         low, high = window.start, window.stop
-        if holder := ledger.loans[side].holder_in(side, low, high):
+        home = ledger.buffers.home(side)
+        holder = ledger.loans[side].holder_in(side, low, high)
+        if not holder and isinstance(home, Accelerator):
+            holder = home.holder(window.array)
+        if holder:
             raise BufferError(
                 f"bytes {low} to {high} of {ledger.buffers.described()} cannot leave "
-                f"{ledger.buffers.home(side).device}, because of {holder}; delete the alias, "
+                f"{home.device}, because of {holder}; delete the alias, "
                 "or use a copy, as of blob.copy(), which can leave"
             )
-    _rescue(ledger, side, windows, reason, held)
+    _rescue(ledger, side, windows, reason)
     # Afterwards, because a source that has been read completely is closed.
     if windows and ledger.source is not None and not ledger.source.reopen():
         ledger.forget_source(0, ledger.buffers.nbytes)
-        _rescue(ledger, side, windows, reason, held)
+        _rescue(ledger, side, windows, reason)
     if windows:
         # A host access that may write waits for uploads.
         commit(ledger, _plan_eviction, Side.HOST, MUTABLE, start, stop, reason, side)
     return sum(window.nbytes for window in windows)
 
 
-def _rescue(
-    ledger: Ledger, side: Side, windows: Sequence[Window], reason: str, held: list[Any] | None
-) -> None:
+def _rescue(ledger: Ledger, side: Side, windows: Sequence[Window], reason: str) -> None:
     """Copy what only a side has in windows to another one."""
     refuge = Side.HOST if side else Side.ACCELERATOR
     for window in windows:
-        for run in ledger.only_on(side, window.start, window.stop):
+        runs = ledger.only_on(side, window.start, window.stop)
+        if runs:
+            # One window, because room for a second might be made by an eviction of the first.
+            start, stop = runs[0].start, runs[-1].stop
+            provide(ledger, refuge, start, stop, reason, Layout.raw(stop - start, start))
+        for run in runs:
             part = Layout.raw(run.nbytes, run.start)
-            if refuge:
-                provide(ledger, refuge, run.start, run.stop, reason, part)
-            await_uploads(ledger, refuge, CONST, run.start, run.stop)
+            ledger.await_uploads(refuge, CONST, run.start, run.stop)
             ledger.compare_watch(refuge, run.start, run.stop, writes=False)
-            place = refuge, CONST, run.start, run.stop
-            there = commit(ledger, _plan_copy, *place, reason, (), part)
-            if held is not None:
-                home = ledger.buffers.home(refuge)
-                held.append(there.view(home, part, writable=False, own=True))
-
-
-def _plan_copy(*args: Any) -> Change:
-    """Plan a copy that counts, whatever other threads have begun: they wait for the lock."""
-    return plan(*args)
+            commit(ledger, _plan_copy, refuge, CONST, run.start, run.stop, reason, (), part)
 
 
 def _plan_eviction(  # a range
@@ -336,7 +334,7 @@ def _plan_eviction(  # a range
 ) -> Change:
     before, mine = ledger.spans, 1 << side
     after = before
-    for window in inside(ledger.buffers.windows[side], start, stop):
+    for window in ledger.buffers.windows[side].inside(start, stop):
         low, high = window.start, window.stop
         runs = [run._replace(holders=run.holders & ~mine) for run in before.runs(low, high)]
         if ledger.only_on(side, low, high):
@@ -350,11 +348,11 @@ def _plan_eviction(  # a range
 
 def _drop(ledger: Ledger, change: Change, _reason: str) -> tuple[Windows, Sequence[Upload]]:
     side, buffers = change.side, ledger.buffers
-    gone = inside(buffers.windows[side], change.start, change.stop)
+    gone = buffers.windows[side].inside(change.start, change.stop)
     home = buffers.home(side)
     for window in gone:
         if isinstance(home, Accelerator):
             # Its memory may be given to someone else at once.
             home.settle(window.array)
         ledger.compare_watch(side, window.start, window.stop, writes=True)
-    return exchange(buffers.windows[side], gone), ()
+    return buffers.windows[side].exchange(buffers.nbytes, gone), ()

@@ -31,7 +31,7 @@ def borrow(ledger: Ledger, side: Side, window: Window, layout: Layout) -> Any:
     # Only NumPy arrays have a write permission to revoke.
     if isinstance(array, np.ndarray):
         ledger.own_loans(side).borrows.add(array, layout.start, layout.stop)
-    elif window is not ledger.buffers.sides[side]:
+    elif window is not ledger.buffers.windows[side].whole:
         # A larger window would leave it behind, and nothing could stop its writes.
         return alias("borrowed", None, ledger, side, window, layout)
     return array

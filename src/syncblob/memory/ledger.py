@@ -7,7 +7,7 @@ shortcuts, and the questions that accesses ask.
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any, Never
+from typing import TYPE_CHECKING, Any, NamedTuple, Never
 
 from syncblob._locks_lost_in_fork import LostLock, is_lost, notify
 from syncblob._source_lines import user_instruction
@@ -17,13 +17,13 @@ from syncblob.memory.buffers import Buffers
 from syncblob.memory.history import Transition, is_use_noted
 from syncblob.memory.shortcut import NO_SHORTCUT, Shortcut
 from syncblob.memory.spans import Run, Spans
+from syncblob.memory.state_machine import CONST, Access
 from syncblob.memory.verify import Watch
 from syncblob.transfers import follow_logs, open_logs
 
 if TYPE_CHECKING:
     from syncblob._layout import Layout
-    from syncblob.devices.base import Accelerator, Home
-    from syncblob.memory.await_async_copies import Upload
+    from syncblob.devices.base import Accelerator, Home, Push
     from syncblob.memory.sources import Source
 
 _NOTHING_LENT: tuple[Loans, ...] = (NO_LOANS, NO_LOANS)
@@ -35,6 +35,16 @@ _MOST_PARTS = 64
 REMEMBERED = 8
 
 _UNUSABLE = (False, False)
+
+
+class Upload(NamedTuple):
+    """An asynchronous copy of a range from a side to another. Most are uploads."""
+
+    start: int
+    stop: int
+    push: Push
+    side: Side
+    origin: Side
 
 
 class Shortcuts:
@@ -103,12 +113,15 @@ class Shortcuts:
         if side < len(self.sides):
             self.sides[side] = None
 
-    def clear(self) -> None:
-        """Let the next accesses ask again. Forgets no shortcut, so that `revoke` finds all."""
-        epoch: object = None
+    def clear(self, epoch: object = None) -> None:
+        """Let the next accesses ask again. Forgets no shortcut, so that `revoke` finds all.
+
+        `epoch` is a new one, if it means something.
+        """
+        epoch = epoch or object()
         while self.epoch is not epoch:
             # Again, if a thread under the lock may have set some since: it compares epochs, too.
-            self.epoch = epoch = object()
+            self.epoch = epoch
             for shortcut in [*self.sides, *self.parts.values()]:
                 if shortcut is not None:
                     shortcut.readable = shortcut.writable = False
@@ -266,7 +279,7 @@ class Ledger:
             memory.
         """
         buffers = self.buffers
-        if not buffers.windows[side]:
+        if not buffers.windows[side].all:
             return None
         if self.moving:
             return NO_SHORTCUT
@@ -283,7 +296,7 @@ class Ledger:
                 self.forget_arrived()
             # Before all that it concerns is read: the shortcut may be revoked, and forgotten, then.
             epoch = shortcuts.epoch
-            buffer = buffers.sides[side]
+            buffer = buffers.windows[side].whole
             part = buffer is None or self.spans.uniform is None
             start, stop = (layout.start, layout.stop) if part else (0, self.spans.nbytes)
             if buffer is None:
@@ -350,6 +363,44 @@ class Ledger:
         """Append to the history what has happened to a range without a change of the map."""
         fields = reason, self.spans, self.spans, "", user_instruction(3), start, stop
         self.history = (*self.history[1 - REMEMBERED :], Transition(*fields))
+
+    def await_uploads(self, side: Side, access: Access, start: int, stop: int) -> None:
+        """Wait for the asynchronous copies that an access of a range depends on.
+
+        These are all that overlap it. Only reads of the side that a copy comes from need not wait.
+
+        Raises
+        ------
+        RuntimeError
+            In the middle of a transfer. Only code that interrupts it on the same thread sees this.
+        """
+        if self.moving:
+            self.refuse_reentry()
+        self.finish_uploads(side, access, start, stop)
+
+    def finish_uploads(self, side: Side, access: Access, start: int, stop: int) -> None:
+        """Wait as `await_uploads` does, in the middle of a transfer too."""
+        for upload in self.uploads:
+            if upload.start >= stop or start >= upload.stop:
+                continue
+            try:
+                if side is upload.origin and access is CONST:
+                    continue
+                if side is Side.HOST or side not in {upload.origin, upload.side}:
+                    upload.push.wait()
+                elif not upload.push.order():
+                    continue
+            except Exception:
+                if not upload.push.over:
+                    # A signal handler has ended the wait, but the copy is still running.
+                    raise
+                # The copy has failed. Its origin still has the newest contents: nothing wrote
+                # since. Change the map first, because readers without the lock trust it as soon as
+                # no copy is under way.
+                self.take_from(upload.side, upload.start, min(upload.stop, self.spans.nbytes))
+                self.forget_arrived(upload)
+                raise
+            self.forget_arrived(upload)
 
     def forget_arrived(self, waited: Upload | None = None) -> None:
         """Forget the copies that have arrived, without a wait, and one that was waited for."""

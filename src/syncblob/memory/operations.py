@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, ref
 
 from syncblob._locks_lost_in_fork import LostLock
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from syncblob.devices.base import Home
     from syncblob.memory.buffers import Window
     from syncblob.memory.ledger import Ledger
-    from syncblob.memory.shortcut import Shortcut
 
 # The seconds for which the first in line waits, those between two tries, and the tries before which
 # no other thread was at work that it needs to give up. A thread may be between two operations.
@@ -75,28 +74,28 @@ class Operation:
 
 
 # The innermost operation of each thread.
-running: dict[int, Operation] = {}
+innermost_of: dict[int, Operation] = {}
 
 
 def run(operation: Operation, function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
     """Call a function as an operation of this thread."""
     thread = threading.get_ident()
     try:
-        running[thread] = operation
-        if len(running) > 1:
+        innermost_of[thread] = operation
+        if len(innermost_of) > 1:
             # Writes on the host are noted as soon as threads work side by side.
             HOST.writers = WRITERS
         return function(*args, **keywords)
     finally:
         if operation.outer is None:
-            running.pop(thread, None)
+            innermost_of.pop(thread, None)
         else:
-            running[thread] = operation.outer
+            innermost_of[thread] = operation.outer
 
 
 def innermost() -> Operation | None:
     """Return the innermost operation of this thread."""
-    return running.get(threading.get_ident())
+    return innermost_of.get(threading.get_ident())
 
 
 def has_written() -> None:
@@ -112,7 +111,7 @@ def attempt(function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
     return run(Operation((args, keywords), innermost()), function, *args, **keywords)
 
 
-def writing(operands: Any, function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
+def run_writer(operands: Any, function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
     """Call a function that writes Blobs or memories, the operands."""
     operation = Operation(operands, innermost())
     operation.written = True
@@ -120,11 +119,11 @@ def writing(operands: Any, function: Callable[..., Any], *args: Any, **keywords:
     return run(operation, function, *args, **keywords)
 
 
-def pinned(*, own: bool = True, others: bool = True) -> set[Any]:
+def pins(*, own: bool = True, others: bool = True) -> set[Any]:
     """Return the ledgers and homes that operations use."""
     found: set[Any] = set()
     this = threading.get_ident()
-    for thread, innermost_there in [*running.items()]:
+    for thread, innermost_there in [*innermost_of.items()]:
         operation: Operation | None = innermost_there
         if not innermost_there.waiting and (own if thread == this else others):
             while operation is not None:
@@ -152,8 +151,8 @@ def are_written(windows: Iterable[Window]) -> bool:
 
 def is_written_elsewhere(ledger: Ledger) -> bool:
     """Return whether another thread is writing into a memory, also if it has not finished that."""
-    noted = WRITERS and any(map(are_written, ledger.buffers.windows))
-    return noted or ledger in pinned(own=False)
+    noted = WRITERS and any(are_written(windows.all) for windows in ledger.buffers.windows)
+    return noted or ledger in pins(own=False)
 
 
 # --- the line -------------------------------------------------------------------------------------
@@ -202,11 +201,12 @@ class Place:
             if self._stands and self not in line:
                 line.append(self)
             if self in line and line[0] is not self:
-                _turn.wait_for(lambda: line[0] is self)
+                while line[0] is not self:
+                    _turn.wait(10 * PAUSE)
                 return True
             _turn.wait(PAUSE)
         self._began = self._began or time.monotonic()
-        at_work = self._home in pinned(own=False) or bool(WRITERS)
+        at_work = self._home in pins(own=False) or bool(WRITERS)
         self._idle = 0 if at_work else self._idle + 1
         return self._idle < IDLE and time.monotonic() - self._began < PATIENCE
 
@@ -226,8 +226,8 @@ def _after_fork_in_child() -> None:
     global _turn  # noqa: PLW0603  # another thread may have held its lock
     _turn = threading.Condition()
     _lines.clear()
-    for thread in {*running} - {threading.get_ident()}:
-        del running[thread]
+    for thread in {*innermost_of} - {threading.get_ident()}:
+        del innermost_of[thread]
     WRITERS.clear()
 
 
@@ -238,71 +238,39 @@ if hasattr(os, "register_at_fork"):
 # --- residents and keepers ------------------------------------------------------------------------
 
 
-class Use:
-    """The last use of a ledger on an accelerator, as searches for a buffer to evict have found it.
-
-    Attributes
-    ----------
-    last, times
-        The number of the search after it, and how many searches have found one.
-    epoch
-        What the next one replaces.
-    """
-
-    __slots__ = ("epoch", "last", "times")
-
-    def __init__(self) -> None:
-        self.last: int = 0
-        self.times: int = 0
-        self.epoch: object = None
-
-
-class Keeper(Protocol):
-    """What keeps arrays over buffers: a Blob."""
-
-    def _settle(self) -> None:
-        """Make the memory of a result."""
-
-    def _let_go(self, gone: Callable[[Shortcut], bool]) -> bool:
-        """Drop arrays over windows that are gone; return whether there were any."""
-
-
 # A list of the keys or the values takes one step. Entries vanish at any time.
-_residents: WeakKeyDictionary[Accelerator, dict[ref[Ledger], Use]] = WeakKeyDictionary()
-_keepers: dict[int, ref[Keeper]] = {}
+_residents: WeakKeyDictionary[Accelerator, dict[ref[Ledger], None]] = WeakKeyDictionary()
+_keepers: dict[int, ref[Any]] = {}
 
 
 def reside(ledger: Ledger, home: Any) -> None:
     """Register a ledger that gets a buffer on an accelerator."""
-    uses = _residents.get(home)
-    if uses is None:
-        uses = _residents.setdefault(home, {})
-    known = ref(ledger, uses.pop)
-    if known not in uses:
-        uses[known] = Use()
+    known = _residents.get(home)
+    if known is None:
+        known = _residents.setdefault(home, {})
+    known.setdefault(ref(ledger, known.pop))
 
 
-def residents(home: Any) -> list[tuple[Ledger, Use]]:
+def residents(home: Any) -> list[Ledger]:
     """Return the ledgers that have had buffers on an accelerator, in the order of the first."""
-    uses = _residents.get(home, {})
-    found = [(known(), uses.get(known)) for known in list(uses)]
-    return [(ledger, use) for ledger, use in found if ledger is not None and use is not None]
+    found = [known() for known in list(_residents.get(home, ()))]
+    return [ledger for ledger in found if ledger is not None]
 
 
-def inhabited() -> list[Accelerator]:
+def accelerators_in_use() -> list[Accelerator]:
     """Return the accelerators that have had residents."""
     return [*_residents]
 
 
-def keep(blob: Keeper) -> None:
+def keep(blob: object) -> None:
     """Register a Blob that keeps an array over a buffer of an accelerator."""
-    known = id(blob)
-    if known not in _keepers:
-        # One call in C removes it, before another object may have this number.
-        _keepers[known] = ref(blob, partial(_keepers.pop, known))
+    key = id(blob)
+    known = _keepers.get(key)
+    if known is None or known() is not blob:
+        _keepers[key] = ref(blob, partial(_keepers.pop, key))
 
 
-def keepers() -> list[Keeper]:
+def keepers() -> list[Any]:
     """Return the Blobs that may keep arrays over buffers of accelerators."""
     known = [reference() for reference in list(_keepers.values())]
     return [blob for blob in known if blob is not None]

@@ -10,7 +10,6 @@ import numpy as np
 
 from syncblob._layout import Layout
 from syncblob.devices import Accelerator, Side
-from syncblob.memory.await_async_copies import await_uploads
 from syncblob.memory.operations import leave_room
 from syncblob.memory.state_machine import CONST
 
@@ -48,7 +47,7 @@ def gather(  # noqa: C901  # each place that elements may come from
     reach = layout.start, layout.stop
     own = buffers.containing(side, *reach) if spans.common(*reach) & (1 << side) else None
     if own is not None:
-        await_uploads(ledger, side, CONST, *reach)
+        ledger.await_uploads(side, CONST, *reach)
         array = own.view(home, layout, writable=False, own=True)
         return home.compute(home.copy, array)
     dense = Layout.c_order(layout.shape, layout.dtype)
@@ -70,7 +69,7 @@ def gather(  # noqa: C901  # each place that elements may come from
         place = target[offset : offset + part.nbytes]
         held = spans.common(part.start, part.stop)
         if held & (1 << side):
-            await_uploads(ledger, side, CONST, part.start, part.stop)
+            ledger.await_uploads(side, CONST, part.start, part.stop)
             window: Any = buffers.containing(side, part.start, part.stop)
             array = window.view(home, part, writable=False, own=True)
             c_order = Layout.c_order(part.shape, part.dtype)
@@ -93,7 +92,7 @@ def _origin(ledger: Ledger, side: Side, held: int, start: int, stop: int) -> Sid
     """Return the side that a range comes from, when it has arrived there."""
     origin = ledger.buffers.nearest(side, held)
     if ledger.uploads and ledger.awaits(origin):
-        await_uploads(ledger, side, CONST, start, stop)
+        ledger.await_uploads(side, CONST, start, stop)
     return origin
 
 
@@ -103,7 +102,7 @@ def _runs(ledger: Ledger, start: int, stop: int) -> Iterator[tuple[int, int]]:
     for run in ledger.spans.runs(start, stop):
         ends = {run.start, run.stop}
         for side, windows in enumerate(buffers.windows):
-            if len(windows) > 1 and run.holders >> side & 1:
+            if len(windows.all) > 1 and run.holders >> side & 1:
                 for window in buffers.within(side, run.start, run.stop):
                     ends |= {max(run.start, window.start), min(run.stop, window.stop)}
         yield from itertools.pairwise(sorted(ends))
@@ -151,7 +150,7 @@ def _dense_bytes(buffers: Buffers, side: Side, part: Layout) -> Any:
         # The gathering copy comes before the download, so it must wait for other work itself.
         home.settle(array)
     try:
-        return home.wrap(array if part.contiguous else home.compute(array.copy, order="C"))
+        return home.wrap(array if part.contiguous else home.compute(home.copy, array))
     except MemoryError as error:
         raise ElsewhereError(home, error) from None
 

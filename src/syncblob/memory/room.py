@@ -1,29 +1,35 @@
-"""Room on a device: calls that fail for lack of it evict buffers, or wait, and are made again."""
+"""Room on a device: calls that fail for lack of it evict buffers, or wait, and are made again.
+
+`memory_summary` tells what lies there, and what keeps it.
+"""
 
 from __future__ import annotations
 
 import gc
 from threading import get_ident
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from syncblob._formatting import extend, human_bytes
-from syncblob.devices import HOST, Accelerator
+from syncblob._formatting import counted, extend, human_bytes
+from syncblob.devices import HOST, Accelerator, Device, accelerator
 from syncblob.devices.base import NEEDED, WRITERS
-from syncblob.memory.eviction import make_room
-from syncblob.memory.memory_summary import rows
+from syncblob.memory.eviction import make_room, settle
 from syncblob.memory.operations import (
     SHORT_OF,
     NotNowError,
     Operation,
     Place,
+    accelerators_in_use,
     innermost,
+    innermost_of,
     leave_room,
-    running,
+    pins,
+    residents,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
+    from syncblob._source_lines import SourceLine
     from syncblob.devices.base import Home
 
 
@@ -36,13 +42,13 @@ def from_the_start(function: Callable[..., Any], *args: Any, **keywords: Any) ->
     """
     # As `run`, without the calls.
     thread = get_ident()
-    outer = running.get(thread)
+    outer = innermost_of.get(thread)
     operation = Operation((args, keywords), outer)
     if outer is not None and outer.last:
         operation.last = True
     try:
-        running[thread] = operation
-        if len(running) > 1:
+        innermost_of[thread] = operation
+        if len(innermost_of) > 1:
             HOST.writers = WRITERS
         try:
             return function(*args, **keywords)
@@ -55,9 +61,9 @@ def from_the_start(function: Callable[..., Any], *args: Any, **keywords: Any) ->
         return shortage.begin_again(operation, function, args, keywords)
     finally:
         if outer is None:
-            running.pop(thread, None)
+            innermost_of.pop(thread, None)
         else:
-            running[thread] = outer
+            innermost_of[thread] = outer
 
 
 def short_of(error: Exception) -> bool:
@@ -83,24 +89,16 @@ def _compute(home: Home, function: Callable[..., Any], *args: Any, **keywords: A
 
 
 def in_room(
-    home: Home,
-    reason: str,
-    short: type[Exception],
-    function: Callable[..., Any],
-    *args: Any,
-    **keywords: Any,
+    home: Home, reason: str, short: type[Exception], function: Callable[..., Any], *args: Any
 ) -> Any:
-    """Call a function, and again as long as evictions make room on a home.
-
-    `short` is the error of which memory that is short is the reason.
-    """
+    """Call a function, and again as long as evictions make room; `short` tells that it needs it."""
     try:
-        return function(*args, **keywords)
+        return function(*args)
     except short as error:
         shortage = shortage_of(error, home, reason, short)
         if shortage is None:
             raise
-    return shortage.repeat(function, args, keywords)
+    return shortage.repeat(function, args, {})
 
 
 def shortage_of(
@@ -200,3 +198,122 @@ class Shortage:
             "buffers, are not listed"
         )
         extend(self._error, f"nothing there can be evicted:\n{listed}")
+
+
+# --- what lies there ------------------------------------------------------------------------------
+
+
+class MemoryRow(NamedTuple):
+    """A buffer on an accelerator.
+
+    Attributes
+    ----------
+    device
+        The accelerator.
+    nbytes
+        Its size.
+    blob
+        The Blob, with its name if it has one, and the part of it.
+    holder
+        What keeps the buffer from being evicted: an alias, an exposure, borrows, or the operation
+        that runs. Empty otherwise.
+    line
+        The line that last moved contents there or wrote them; None if it is not known any more.
+    """
+
+    device: Device
+    nbytes: int
+    blob: str
+    holder: str
+    line: SourceLine | None
+
+    def __str__(self) -> str:
+        """Describe it in one line."""
+        held = f": {self.holder}" if self.holder else ""
+        line = "" if self.line is None else f"; since {self.line.described()}"
+        return f"{human_bytes(self.nbytes):>12}  {self.blob}{held}{line}"
+
+
+class MemorySummary:
+    """The result of `memory_summary`, printed as a text. A notebook shows a table.
+
+    Attributes
+    ----------
+    rows
+        The buffers, by device, and the largest first.
+    """
+
+    def __init__(self, homes: Iterable[Accelerator]) -> None:
+        self._devices = [home.device for home in homes]
+        self.rows: list[MemoryRow] = [row for home in homes for row in rows(home)]
+
+    def __str__(self) -> str:
+        """Return the text."""
+        lines = []
+        for device in self._devices:
+            rows = [str(row) for row in self.rows if row.device == device]
+            lines += [str(device), *(rows or ["    nothing"])]
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        """Return the table for a notebook."""
+        import html  # slow to import, and only notebooks need it
+
+        lines = [
+            "<tr><th>device</th><th>bytes</th><th>Blob</th><th>since</th><th>kept by</th></tr>"
+        ]
+        for row in self.rows:
+            cells = row.device, human_bytes(row.nbytes), row.blob, row.line or "", row.holder
+            texts = [f"<td>{html.escape(str(cell))}</td>" for cell in cells]
+            lines.append(f"<tr>{''.join(texts)}</tr>")
+        return f"<table>{''.join(lines)}</table>"
+
+
+def rows(home: Accelerator, reason: str = "") -> list[MemoryRow]:
+    """Return what lies on an accelerator, largest first, and what keeps it there.
+
+    `reason` is the operation that runs, if any.
+    """
+    operands = pins(others=False) if reason else ()
+    found = []
+    for ledger in residents(home):
+        side = ledger.side_of(home)
+        loans = ledger.loans[side]
+        for window in ledger.buffers.windows[side].all:
+            start, stop = window.start, window.stop
+            holder = loans.holder_in(side, start, stop)
+            if not holder and (borrows := loans.borrows.overlapping(start, stop)):
+                holder = counted(len(borrows), "writable borrow")
+            if not holder and ledger in operands:
+                holder = f"an operand of {reason}"
+            if not holder and reason and home.is_seen(window.array):
+                # The arrays that Blobs keep have been dropped.
+                holder = "an array over it, such as one of gpu_data()"
+            part = "" if stop - start == ledger.buffers.nbytes else f", bytes {start} to {stop}"
+            blob = f"{ledger.buffers.described()}{part}"
+            lines = [
+                each.place.line
+                for each in ledger.history
+                if each.map_after.any(each.start, each.stop) & 1 << side
+                and each.start < stop
+                and start < each.stop
+            ]
+            row = home.device, window.nbytes, blob, holder, lines[-1] if lines else None
+            found.append(MemoryRow(*row))
+    return sorted(found, key=lambda row: -row.nbytes)
+
+
+def memory_summary(device: Device | str | None = None) -> MemorySummary:
+    """Return a table of the buffers on accelerators, largest first, and what keeps them there.
+
+    Transfers nothing.
+
+    Parameters
+    ----------
+    device
+        One accelerator; None for all that are used.
+    """
+    settle()
+    return MemorySummary(accelerators_in_use() if device is None else [accelerator(device)])

@@ -97,7 +97,7 @@ class Source:
 
     def fill(self, buffer: NDArray[np.uint8], start: int) -> None:
         """Fill a host buffer with the bytes from `start` on."""
-        read_into = getattr(self._opened(), "read_into", None)
+        read_into = getattr(self._function or self._opened(), "read_into", None)
         if read_into is not None:
             read_into(buffer, start)
         else:

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Never
 from syncblob._layout import Layout
 from syncblob.arrays.native import buffer_of
 from syncblob.devices import CPU, HOST, Device, Side, default_device, home_accelerator
-from syncblob.devices.base import Calls
 from syncblob.memory.accesses import acquire
-from syncblob.memory.await_async_copies import await_uploads
+from syncblob.memory.async_copies import pull, push, push_from_host
+from syncblob.memory.buffers import Window, Windows
 from syncblob.memory.changes import adopt
 from syncblob.memory.eviction import evict
 from syncblob.memory.hand_out import alias, borrow, export_watched, note_alias
@@ -28,10 +28,9 @@ from syncblob.memory.room import compute, from_the_start, shortage_of
 from syncblob.memory.sources import Source
 from syncblob.memory.spans import Spans
 from syncblob.memory.stale_alias_warning import announcing
-from syncblob.memory.start_async_copies import pull, push, push_from_host
 from syncblob.memory.state_machine import CONST, MUTABLE, OVERWRITE, Access, Head, head_over
 from syncblob.memory.verify import verifying
-from syncblob.memory.window_allocation import grow, reaches
+from syncblob.memory.windows import divisible, grow
 from syncblob.transfers import open_logs
 
 if TYPE_CHECKING:
@@ -41,7 +40,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from syncblob.devices.base import Accelerator, Home
-    from syncblob.memory.buffers import Window
     from syncblob.memory.hand_out import HandOut
     from syncblob.memory.history import Transition
     from syncblob.memory.sources import Function
@@ -134,10 +132,11 @@ class SyncedMemory:
         """
         if device is None and accelerator is not None:
             device = accelerator.device
-        memory = cls(buffer.nbytes, device=device)
+        nbytes = buffer.nbytes
+        memory = cls(nbytes, device=device)
         side = Side.HOST if accelerator is None else memory.side_of(accelerator)
-        memory.ledger.buffers.put(side, buffer)
-        memory.ledger.spans = Spans.whole(buffer.nbytes, 1 << side)
+        memory.ledger.buffers.windows[side] = Windows(nbytes, Window(0, nbytes, buffer))
+        memory.ledger.spans = Spans.whole(nbytes, 1 << side)
         if accelerator is not None:
             reside(memory.ledger, accelerator)
         return memory
@@ -303,7 +302,7 @@ class SyncedMemory:
         # What leaves the host needs room on the accelerator.
         refuge = Side.HOST if side else Side.ACCELERATOR
         use = partial(evict, needed=needed)
-        freed: int = self._in_room(refuge, "evict", use, side, start, stop, [])
+        freed: int = self._in_room(refuge, "evict", use, side, start, stop)
         return freed
 
     # --- attributes ------------------------------------------------------------------------------
@@ -388,16 +387,16 @@ class SyncedMemory:
 
     def buffer(self, side: Side) -> Any:
         """Return the buffer of one side, up to date or not; None if it has none of everything."""
-        window = self.ledger.buffers.sides[side]
+        window = self.ledger.buffers.windows[side].whole
         return None if window is None else window.array
 
     def whole(self, side: Side) -> Window | None:
         """Return the window of one side that is everything; None if there is none."""
-        return self.ledger.buffers.sides[side]
+        return self.ledger.buffers.windows[side].whole
 
     def windows(self, side: Side) -> tuple[Window, ...]:
         """Return the windows of one side."""
-        return self.ledger.buffers.windows[side]
+        return self.ledger.buffers.windows[side].all
 
     def newest(self, side: int, layout: Layout) -> Window | None:
         """Return a side's window if a const access may read it as it is, else None."""
@@ -410,7 +409,7 @@ class SyncedMemory:
             return None
         if ledger.uploads and ledger.awaits(side):
             return None
-        buffer = ledger.buffers.sides[side]
+        buffer = ledger.buffers.windows[side].whole
         if buffer is None and side:
             buffer = ledger.buffers.containing(side, *layout.reach)
         # Another thread may have evicted the side since, and made another buffer.
@@ -505,8 +504,11 @@ class SyncedMemory:
                 home.compute(function, array, *args)
                 return
             # One call in C makes both calls, so that no signal handler can run between them.
-            calls = Calls(partial(function, array, *args), partial(written.append, object()))
-            home.compute(deque, calls, 0)
+            calls = partial(function, array, *args), partial(written.append, object())
+            try:
+                home.compute(deque, map(operator.call, calls), 0)
+            finally:
+                home.used(array, *args)
 
         acquire(ledger, side, access, layout, reason, fill)
 
@@ -522,7 +524,7 @@ class SyncedMemory:
             return self.array(side, access, layout, reason)
         ledger = self.ledger
         # Asked first, because nearly every side has a buffer, and to find its home takes longer.
-        if side and ledger.buffers.sides[side] is None and not self.home(side).native:
+        if side and ledger.buffers.windows[side].whole is None and not self.home(side).native:
             # Such a borrow cannot be ended when its window is replaced.
             self.make_whole(side, layout, reason)
         return self._hand_out(side, access, layout, reason, borrow)
@@ -586,11 +588,11 @@ class SyncedMemory:
         Aliases of parts keep their windows from growing. So they get none if possible.
         """
         ledger = self.ledger
-        if side and ledger.buffers.sides[side] is None and layout.size:
+        buffers = ledger.buffers
+        if side and buffers.windows[side].whole is None and layout.size and divisible(buffers):
             # Another alias may keep its window. Then this range gets one, too.
             with ledger.lock, suppress(MemoryError, BufferError):
-                if reaches(ledger.buffers, side, layout.start, layout.stop):
-                    grow(ledger, side, 0, self.nbytes, reason)
+                grow(ledger, side, 0, self.nbytes, reason)
 
     def _in_room(self, side: Side, reason: str, function: Callable[..., Any], *args: Any) -> Any:
         """Call a function of the ledger, and again as long as evictions make room on a side."""
@@ -654,7 +656,7 @@ class SyncedMemory:
         ledger = self.ledger
         if ledger.uploads:
             with ledger.lock:
-                await_uploads(ledger, Side.HOST, MUTABLE, 0, self.nbytes)
+                ledger.await_uploads(Side.HOST, MUTABLE, 0, self.nbytes)
 
     def successor(self, nbytes: int) -> SyncedMemory:
         """Return an UNINITIALIZED memory of another size, for the same device."""

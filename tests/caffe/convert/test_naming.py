@@ -7,7 +7,12 @@ from hypothesis import strategies as st
 
 from syncblob import Layer, ModelFile, open_model
 from syncblob.caffe.convert import from_tensors, to_tensors
-from syncblob.caffe.convert.naming import group_names, name_tensors
+
+
+def names_of(*layers):
+    """Return the names of the tensors of layers, each given by name, type and number of blobs."""
+    made = [Layer(name, kind, blobs=[np.ones(1)] * count) for name, kind, count in layers]
+    return list(to_tensors(ModelFile(layers=made)))
 
 
 @pytest.mark.parametrize(
@@ -24,18 +29,13 @@ from syncblob.caffe.convert.naming import group_names, name_tensors
     ],
 )
 def test_names_of_the_blobs_of_a_layer(kind, count, names):
-    assert name_tensors([("x", kind, count)]) == [names]
+    assert names_of(("x", kind, count)) == names
 
 
 def test_layers_of_one_name_get_numbers():
     layers = [("x", "", 1), ("x", "", 0), ("x", "", 1), ("x", "LSTM", 3), ("x#2", "", 1)]
-    assert name_tensors(layers) == [
-        ["x.weight"],
-        [],
-        ["x#2.weight"],
-        ["x.0", "x.1", "x.2"],
-        ["x#2#2.weight"],
-    ]
+    expected = ["x.weight", "x#2.weight", "x.0", "x.1", "x.2", "x#2#2.weight"]
+    assert names_of(*layers) == expected
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,12 @@ def test_layers_of_one_name_get_numbers():
     ],
 )
 def test_layers_that_names_tell(names, layers):
-    assert group_names(names) == layers
+    model = from_tensors({name: np.full(1, number) for number, name in enumerate(names)})
+    found = [
+        (layer.name, layer.type, [names[int(blob[0])] for blob in layer.blobs])
+        for layer in model.layers
+    ]
+    assert found == layers
 
 
 @given(
@@ -70,14 +75,15 @@ def test_layers_that_names_tell(names, layers):
     )
 )
 def test_no_two_tensors_have_one_name_and_layers_are_found_again(layers):
-    named = name_tensors(layers)
-    assert [len(names) for names in named] == [count for _, _, count in layers]
-    flat = [name for names in named for name in names]
-    assert len(set(flat)) == len(flat)
-    groups = {name: layer for layer, _, names in group_names(flat) for name in names}
-    for names in named:
-        assert len({groups[name] for name in names}) <= 1
-        assert [name for name in flat if name in names] == names
+    made = [
+        Layer(name, kind, blobs=[np.full(1, number)] * count)
+        for number, (name, kind, count) in enumerate(layers)
+    ]
+    tensors = to_tensors(ModelFile(layers=made))
+    assert len(tensors) == sum(count for _, _, count in layers)
+    found = [{int(blob[0]) for blob in layer.blobs} for layer in from_tensors(tensors).layers]
+    for number, (_, _, count) in enumerate(layers):
+        assert sum(number in group for group in found) == (count > 0)
 
 
 def test_a_model_as_a_dictionary_and_back():

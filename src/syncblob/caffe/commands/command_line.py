@@ -73,11 +73,11 @@ def _run(given: list[str]) -> int:
     except ModuleNotFoundError as error:
         return _complain(str(error), _MISUSE)
     except (ConversionError, ModelFileError, OSError) as error:
-        return _complain(_described(error), arguments.failure)
+        return _complain(_text_of(error), arguments.failure)
     return status
 
 
-def _described(error: Exception) -> str:
+def _text_of(error: Exception) -> str:
     if not isinstance(error, OSError):
         return str(error)
     place = "" if error.filename is None else f"{os.fsdecode(error.filename)}: "

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TextIO
 
 from syncblob.caffe.messages.pieces import on_progress
-from syncblob.caffe.messages.string_fields import escaped
+from syncblob.caffe.messages.string_fields import escape
 
 _GAP = "  "
 # Seconds after which work shows itself.
@@ -22,7 +22,7 @@ def printable(text: str, stream: TextIO | None = None) -> str:
     """Escape characters that are not printable, or that the stream, or stdout, cannot encode."""
     stream = stream or sys.stdout
     encoding = getattr(stream, "encoding", None) or "utf-8"
-    return escaped(text).encode(encoding, "backslashreplace").decode(encoding)
+    return escape(text).encode(encoding, "backslashreplace").decode(encoding)
 
 
 def print_json(value: object) -> None:
@@ -96,7 +96,7 @@ def _bar(title: str, total: int) -> Iterator[Callable[[int], object]]:
     """Yield a function that shows how much is done; clear the line at the end."""
     try:
         from rich.console import Console  # optional, and only for a terminal
-        from rich.progress import Progress  # as above
+        from rich.progress import Progress  # optional, and only for a terminal
     except ImportError:
         stream, before = sys.stderr, -1
 

@@ -65,8 +65,8 @@ def open_contents(path: str) -> Contents:
         state = syncblob.open_solver_state(path)
         solver = {name: getattr(state, name) for name in ("iter", "current_step", "learned_net")}
         blobs = {str(number): blob for number, blob in enumerate(state.history)}
-        layers = [LayerWeights.of(Layer("history"), blobs)]
-        return Contents(Weights(path, kind, layers), solver=solver)
+        layer = LayerWeights.of(Layer("history"), blobs)
+        return Contents(Weights(path, kind, (layer,)), solver=solver)
     return Contents(open_weights(path))
 
 
@@ -100,7 +100,7 @@ def open_definition(
             raise ModelFileError(str(error), path=path) from error
         facts["refused"] = str(error)
     else:
-        # Before them is perhaps a layer for the inputs.
+        # The first may be of an Input layer that the net itself implies.
         weights = inferred.weights[-len(model.layers) :]
         for layer, dims in zip(model.layers, weights, strict=True):
             layer.blobs.assign(map(Blob, dims))
@@ -113,7 +113,9 @@ def _read_without_unknown(path: str, *, forks: bool) -> NetParameter:
     try:
         return syncblob.read_prototxt(path, ignore_unknown=True, forks=forks)
     except ModelFileError as error:
-        message = error.message.partition("; ")[0]  # the rest is about functions
+        message = error.message.partition("; ")[
+            0
+        ]  # advice on functions is of no use to users of the command
     with contextlib.suppress(ModelFileError):
         solver = syncblob.read_solver_prototxt(path, ignore_unknown=True)
         nets = [*filter(None, (solver.net, solver.train_net, *solver.test_net))]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
+from textwrap import fill, indent
 
 from syncblob.caffe.commands.console import (
     print_facts,
@@ -18,9 +19,8 @@ from syncblob.formats import Blob, counted, human_bytes
 SUMMARY = "convert weights to another format"
 DESCRIPTION = f"""\
 Convert a file of weights. The extension of OUT selects the format:
-  {", ".join(writable_extensions()[:5])},
-  {", ".join(writable_extensions()[5:])}
-The last one holds one array without a name, such as a mean. OUT is replaced
+{indent(fill(", ".join(writable_extensions())), "  ")}
+A .binaryproto holds one array without a name, such as a mean. OUT is replaced
 only if the conversion succeeds.
 """
 EPILOG = """\

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from syncblob.caffe import Layer, equal_shapes, squeezed_blobs
 from syncblob.caffe.commands.console import print_line, print_table, printable, progress
 from syncblob.caffe.commands.contents import open_contents
-from syncblob.caffe.convert.naming import numbered
+from syncblob.caffe.convert.naming import name_with_number
 from syncblob.caffe.messages.pieces import BlobValues
 from syncblob.errors import ModelFileError
 from syncblob.formats import Blob
@@ -160,7 +160,7 @@ def _blobs(layers: Iterable[Layer]) -> dict[tuple[str, int], tuple[Blob, tuple[i
         if not layer.blobs:
             continue
         numbers[layer.name] += 1
-        while (name := numbered(layer.name, numbers[layer.name]), 0) in found:
+        while (name := name_with_number(layer.name, numbers[layer.name]), 0) in found:
             numbers[layer.name] += 1
         squeezed = squeezed_blobs(layer)
         for index, (blob, in_net) in enumerate(zip(layer.blobs, squeezed, strict=True)):

@@ -36,12 +36,12 @@ def stats_of(blob: Blob) -> dict[str, float | None]:
     # exact.
     exponent = int(np.frexp(max(abs(least), abs(most)))[1])
 
-    def scaled() -> Iterator[NDArray[np.float64]]:
+    def scale() -> Iterator[NDArray[np.float64]]:
         for block in _finite_blocks(values):
             yield np.ldexp(block, -exponent)
 
-    mean = sum(float(block.sum()) for block in scaled()) / count
-    squares = sum(float(np.square(block - mean).sum()) for block in scaled())
+    mean = sum(float(block.sum()) for block in scale()) / count
+    squares = sum(float(np.square(block - mean).sum()) for block in scale())
     return {
         "min": least,
         "mean": float(np.ldexp(mean, exponent)),

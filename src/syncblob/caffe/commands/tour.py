@@ -125,7 +125,7 @@ def _run_line(line: str, names: dict[str, Any], log: syncblob.TransferLog) -> No
         return
     print_line(f">>> {line}")
     before, display = len(log), sys.displayhook
-    # Python's own keeps the value in builtins.
+    # Python's own displayhook would keep the value alive in builtins.
     sys.displayhook = lambda value: None if value is None else print_line(repr(value))
     try:
         exec(compile(line, "<tour>", "single"), names)  # noqa: S102  # the script is above
@@ -151,7 +151,7 @@ def _find_device() -> tuple[str, str]:
 def _why_not(library: str, device: str) -> str:
     """Return why a library cannot use the device; an empty text if it can."""
     on_cuda = device == "cuda:0"
-    if library == "cupy":  # a CUDA device works with it alone
+    if library == "cupy":  # CUDA devices need CuPy, so it is there
         return "" if on_cuda else "it needs a CUDA device"
     try:
         torch = import_module("torch")

@@ -5,6 +5,7 @@ HDF5 and ``.pt`` need h5py and PyTorch, which are imported when needed. Tensors 
 alone, and layers are inferred from the names of these (see `naming`).
 """
 
+from syncblob.caffe.convert.caffe_files import from_tensors, to_tensors
 from syncblob.caffe.convert.conversion import (
     DTYPES,
     Conversion,
@@ -14,7 +15,6 @@ from syncblob.caffe.convert.conversion import (
     save_weights,
 )
 from syncblob.caffe.convert.formats import format_of, open_weights, writable_extensions
-from syncblob.caffe.convert.tensors import from_tensors, to_tensors
 from syncblob.caffe.convert.weights import LayerWeights, Weights
 
 __all__ = [

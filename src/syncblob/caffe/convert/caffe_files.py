@@ -7,18 +7,21 @@ biases.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from syncblob.caffe import Layer, ModelFile, mark_legacy, open_model, read_blob
 from syncblob.caffe.convert.naming import name_tensors
-from syncblob.caffe.convert.weights import LayerWeights, Weights, squeezed
+from syncblob.caffe.convert.pytorch import flatten
+from syncblob.caffe.convert.weights import LayerWeights, Weights, for_others, squeeze
 from syncblob.caffe.files.model import plan_consistent
-from syncblob.caffe.messages.fields import padded
+from syncblob.caffe.messages.fields import pad_axes
 from syncblob.caffe.messages.pieces import blob_pieces, write_pieces
+from syncblob.caffe.nets.layer import as_named_blob
 from syncblob.formats import Blob
 
 _AXES_OF_IMAGES = (2, 3)
@@ -35,7 +38,7 @@ def read(path: str) -> Weights:
 
 def of_model(model: ModelFile, path: str, kind: str) -> Weights:
     """Make weights from a model. The layers are shared."""
-    layers = name_layers(model)
+    layers = tuple(name_layers(model))
     return Weights(path, kind, layers, model.close, name=model.name, settings=model.settings)
 
 
@@ -82,7 +85,7 @@ def for_caffe(layers: Iterable[LayerWeights]) -> tuple[LayerWeights, ...]:
 
 def for_caffe_hdf5(layers: Iterable[LayerWeights]) -> list[LayerWeights]:
     """Do as `for_caffe`, and remove the axes of the older formats."""
-    return squeezed(for_caffe(layers))
+    return squeeze(for_caffe(layers))
 
 
 def _batch_norm(each: LayerWeights, taken: set[str]) -> Iterator[LayerWeights]:
@@ -119,14 +122,14 @@ def _batch_norm(each: LayerWeights, taken: set[str]) -> Iterator[LayerWeights]:
 def read_mean(path: str) -> Weights:
     """Open a ``.binaryproto``. Its array is called "mean", which it usually is, of a data set."""
     layer = LayerWeights.of(Layer("mean"), {"mean": read_blob(path)})
-    return Weights(path, "binaryproto", [layer])
+    return Weights(path, "binaryproto", (layer,))
 
 
 def as_mean(layers: Iterable[LayerWeights]) -> tuple[LayerWeights, ...]:
     """Reshape images, with or without channels, to the four axes that Caffe expects of a mean."""
     return tuple(
         layer.with_blobs(
-            blob.reshape(padded(blob.shape)) if blob.ndim in _AXES_OF_IMAGES else blob
+            blob.reshape(pad_axes(blob.shape)) if blob.ndim in _AXES_OF_IMAGES else blob
             for blob in layer.tensors.values()
         )
         for layer in layers
@@ -136,3 +139,68 @@ def as_mean(layers: Iterable[LayerWeights]) -> tuple[LayerWeights, ...]:
 def plan_mean(weights: Weights) -> Callable[[Path], None]:
     """Plan a ``.binaryproto``, which needs exactly one tensor that a BlobProto can hold."""
     return partial(write_pieces, blob_pieces(weights.only(), write_diff=False))
+
+
+def to_tensors(model: ModelFile, *, squeeze: bool = False) -> dict[str, Blob]:
+    """Return the blobs of a model, not copied, by names such as ``"conv1.weight"``.
+
+    Parameters
+    ----------
+    model
+        The model.
+    squeeze
+        Whether to remove the leading axes of length 1 that blobs of V1 files have, but
+        PyTorch's modules do not: a bias of shape (1, 1, 1, 32) becomes a view of shape (32,), the
+        weight (1, 1, 10, 500) of an inner product one of (10, 500). The type of a layer determines
+        the number of axes; blobs of other types are unchanged. The weight of an inner product with
+        ``transpose: true`` becomes a view with the axes (outputs, inputs).
+
+    Raises
+    ------
+    TypeError
+        If `model` is not a ModelFile.
+    """
+    if not isinstance(model, ModelFile):
+        raise TypeError(
+            f"expected a ModelFile, got {type(model).__name__}; syncblob.open_model(path) opens "
+            f"one, and open_weights(path).tensors has those of any file"
+        )
+    layers = name_layers(model)
+    return {
+        name: blob
+        for each in (for_others(layers) if squeeze else layers)
+        for name, blob in each.tensors.items()
+    }
+
+
+def from_tensors(tensors: Mapping[str, Any], name: str = "") -> ModelFile:
+    """Make a model from named tensors. The names determine the layers.
+
+    The tensors of a PyTorch BatchNorm module, such as ``bn.running_mean``, become a BatchNorm layer
+    and a Scale layer ``bn_scale``, as Caffe requires.
+
+    Parameters
+    ----------
+    tensors
+        Arrays of any library by name, such as a ``state_dict``. Their memory is shared if possible;
+        see `syncblob.Blob.asarray`. The names in nested dictionaries are joined with dots. The
+        entries ``_extra_state`` of PyTorch's modules are left out.
+    name
+        The name of the net.
+
+    Raises
+    ------
+    TypeError
+        If `tensors` is not a mapping, or one of the entries is not an array.
+    ValueError
+        If two tensors get one name.
+    """
+    if not isinstance(tensors, Mapping):
+        raise TypeError(
+            f"expected a mapping from names to arrays, got {type(tensors).__name__}; for a PyTorch "
+            f"module use module.state_dict()"
+        )
+    flat = flatten(tensors, lambda _: True).tensors
+    blobs = {key: as_named_blob(f"tensor {key!r}", array) for key, array in flat.items()}
+    layers = for_caffe(Weights.of_entries("", "", blobs).layers)
+    return ModelFile(name, [each.layer for each in layers])

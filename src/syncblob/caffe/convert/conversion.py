@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from syncblob.caffe import blob_values, replacing
 from syncblob.caffe.convert.formats import function, open_weights, writable_extensions
-from syncblob.caffe.convert.weights import LayerWeights, Weights, filled_by, is_transposed
+from syncblob.caffe.convert.weights import LayerWeights, Weights, blob_from, has_transpose
 from syncblob.caffe.files.file_types import FileType, type_of_name
 from syncblob.errors import ModelFileError, SyncblobError
 from syncblob.formats import Blob, as_dtype, counted, is_bfloat16
@@ -27,6 +28,7 @@ class ConversionError(SyncblobError, ValueError):
     """The requested conversion is impossible."""
 
 
+@dataclass(slots=True, eq=False)
 class Conversion(AbstractContextManager["Conversion"]):
     """A planned conversion, made by `plan_conversion`. As a context manager it closes the source.
 
@@ -34,67 +36,27 @@ class Conversion(AbstractContextManager["Conversion"]):
     ----------
     source
         The weights of the source.
-    layers
-        The layers to write.
-    asked
-        The name of the new dtype of all tensors; None if they keep theirs.
+    result
+        The weights as they will be written. The first access of a Blob reads and converts it.
     path
         The file to write.
-    target
-        The format of that file.
-    keeps_rest
-        Whether what the source has besides these layers is kept, if it has the same format.
-
-    Raises
-    ------
-    ConversionError
-        If the file cannot be written.
+    describes
+        Whether that stores types and settings of the layers.
+    write
+        The function that writes it.
     """
 
-    __slots__ = ("_target", "_write", "path", "result", "source")
-
     source: Weights
-    """The weights of the source."""
     result: Weights
-    """The weights as they will be written. The first access of a Blob reads and converts it."""
-
-    def __init__(  # noqa: PLR0913  # what a conversion is
-        self,
-        source: Weights,
-        layers: Iterable[LayerWeights],
-        asked: str | None,
-        path: str,
-        target: FileType,
-        *,
-        keeps_rest: bool = False,
-    ) -> None:
-        self.source = source
-        self.path: str = path
-        self._target = target
-        converted = (
-            layer.with_blobs(
-                _converted(name, blob, _stored_dtype(name, blob.dtype, asked, target))
-                for name, blob in layer.tensors.items()
-            )
-            for layer in layers
-        )
-        self.result = Weights(
-            path, target.name, converted, name=source.name, settings=source.settings
-        )
-        if not self.result.tensors and not (target.describes and self.result.layers):
-            raise ConversionError(
-                f"{path}: expected weights to write, and {source.path} has none of them"
-            )
-        if keeps_rest and target.name == source.kind:
-            self.result.metadata, self.result.file = source.metadata, source.file
-        with _refusals(path):
-            self._write = function(target.plan)(self.result)
+    path: str
+    describes: bool
+    write: Callable[[Path], None]
 
     @property
     def left_out(self) -> str:
         """A text on what the file will lack, such as types of layers; often ``""``."""
         lost = list(self.source.others)
-        if self._target.describes:
+        if self.describes:
             return ", and ".join(lost)
         lost += [f"{field.name} of the net" for field, _ in self.source.settings.ListFields()]
         layers = [each.layer for each in self.result.layers]
@@ -114,8 +76,8 @@ class Conversion(AbstractContextManager["Conversion"]):
                 f"Caffe does not find layers with '/' in their names in HDF5, such as "
                 f"{nested[0]!r}; syncblob does"
             )
-        kept = {layer.name for layer in layers if not is_transposed(layer)}
-        turned = [each.layer for each in self.source.layers if is_transposed(each.layer)]
+        kept = {layer.name for layer in layers if not has_transpose(layer)}
+        turned = [each.layer for each in self.source.layers if has_transpose(each.layer)]
         names = [repr(layer.name) for layer in turned if layer.name in kept]
         if not names:
             return ""
@@ -141,7 +103,7 @@ class Conversion(AbstractContextManager["Conversion"]):
             If a file cannot be read or written.
         """
         with _refusals(self.path), replacing(self.path) as temporary:
-            self._write(temporary)
+            self.write(temporary)
 
     def close(self) -> None:
         """Close the source."""
@@ -152,13 +114,39 @@ class Conversion(AbstractContextManager["Conversion"]):
         self.close()
 
 
-def _converted(name: str, blob: Blob, dtype: np.dtype[np.generic]) -> Blob:
+def _result(
+    source: Weights, layers: Iterable[LayerWeights], path: str, target: FileType, asked: str | None
+) -> Weights:
+    """Return layers of a source as they will be written, with a new dtype if one is asked for."""
+    converted = tuple(
+        layer.with_blobs(
+            _convert(name, blob, _stored_dtype(name, blob.dtype, asked, target))
+            for name, blob in layer.tensors.items()
+        )
+        for layer in layers
+    )
+    result = Weights(path, target.name, converted, name=source.name, settings=source.settings)
+    if not result.tensors and not (target.describes and converted):
+        raise ConversionError(
+            f"{path}: expected weights to write, and {source.path} has none of them"
+        )
+    return result
+
+
+def _plan(source: Weights, result: Weights, target: FileType) -> Conversion:
+    """Plan to write weights. Raises ConversionError if the format cannot hold them."""
+    with _refusals(result.path):
+        write = function(target.plan)(result)
+    return Conversion(source, result, result.path, target.describes, write)
+
+
+def _convert(name: str, blob: Blob, dtype: np.dtype[np.generic]) -> Blob:
     if blob.dtype == dtype:
         return blob
-    return filled_by(lambda: _cast(name, blob_values(blob), dtype), blob.shape, dtype)
+    return blob_from(lambda: _cast(name, blob_values(blob), dtype), blob.shape, dtype)
 
 
-def convert(  # the options of the command
+def convert(
     source: str | os.PathLike[str],
     path: str | os.PathLike[str],
     *,
@@ -236,12 +224,15 @@ def save_weights(weights: Weights, path: str | os.PathLike[str]) -> None:
     target, layers = _target(path), _choose(weights, ())
     with _refusals(path):
         prepared = layers if target.name == weights.kind else function(target.prepare)(layers)
-        conversion = Conversion(weights, prepared, None, path, target, keeps_rest=True)
-    weights.hold_file()  # the next call may need what this one replaces
+        result = _result(weights, prepared, path, target, None)
+    if target.name == weights.kind:
+        result.metadata, result.file = weights.metadata, weights.file
+    conversion = _plan(weights, result, target)
+    weights.hold_file()  # run() may replace the file, and a later call copies from it
     conversion.run()
 
 
-def plan_conversion(  # the options of the command
+def plan_conversion(
     source: str | os.PathLike[str],
     path: str | os.PathLike[str],
     *,
@@ -265,7 +256,8 @@ def plan_conversion(  # the options of the command
     weights = open_weights(source)
     try:
         chosen = _choose(weights, [layers] if isinstance(layers, str) else layers)
-        return Conversion(weights, function(target.prepare)(chosen), asked, path, target)
+        result = _result(weights, function(target.prepare)(chosen), path, target, asked)
+        return _plan(weights, result, target)
     except BaseException:
         weights.close()
         raise
@@ -337,7 +329,7 @@ def _stored_dtype(
     if found.name in target.dtypes:
         return found
     narrow = found == np.float16 or is_bfloat16(found)
-    if narrow and "float16" not in target.dtypes:  # one of Caffe's own
+    if narrow and "float16" not in target.dtypes:  # Caffe's formats hold float32 and float64
         return np.dtype(np.float32)
     advice = (
         "convert its real and imaginary parts, or write .npz"

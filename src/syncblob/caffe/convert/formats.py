@@ -91,7 +91,7 @@ def format_of(path: str | os.PathLike[str]) -> str:
         with contextlib.suppress(ModelFileError), open_archive(file) as archive:
             of_torch = any(member.endswith("/data.pkl") for member in archive.namelist())
             return "torch" if of_torch else "npz"
-        return promised or "npz"  # its library says what is wrong
+        return promised or "npz"  # reading it raises the error that says what is wrong
     return found or _which_message(file, promised)
 
 
@@ -104,7 +104,7 @@ def _which_message(file: OpenFile, promised: str) -> str:
         except ModelFileError:
             if not promised or promised in MESSAGES:
                 raise
-            return promised  # its library says what is wrong
+            return promised  # reading it raises the error that says what is wrong
     kinds = [name for name in found if name != "blobs"]
     if promised in kinds or not kinds:
         return promised or "caffemodel"

@@ -39,5 +39,5 @@ def plan(weights: Weights) -> Callable[[Path], None]:
                 f"HDF5 makes groups of names with '/', and cannot hold a tensor {name!r}"
                 + (" and one with the name of its group" if groups & tensors.keys() else "")
             )
-    source = weights.opened_file()
+    source = weights.source_file()
     return plan_tree(weights.tensors) if source is None else plan_edit(source, weights.tensors)

@@ -27,7 +27,7 @@ def name_tensors(layers: Iterable[tuple[str, str, int]]) -> list[list[str]]:
     """
     found: list[list[str]] = []
     taken: set[str] = set()
-    # The number with which the last layer of a name got such parts: smaller ones are taken.
+    # For each layer name and its parts, the number to try first: all smaller ones are taken.
     numbers: dict[tuple[str, Sequence[str]], int] = {}
     for layer, kind, count in layers:
         parts = _PARTS.get(kind, _USUAL_PARTS)
@@ -42,10 +42,10 @@ def name_tensors(layers: Iterable[tuple[str, str, int]]) -> list[list[str]]:
 
 
 def _names(layer: str, number: int, parts: Sequence[str]) -> list[str]:
-    return [f"{numbered(layer, number)}.{part}" for part in parts]
+    return [f"{name_with_number(layer, number)}.{part}" for part in parts]
 
 
-def numbered(name: str, number: int) -> str:
+def name_with_number(name: str, number: int) -> str:
     """Return the name of the first, the second, … of several layers of one name."""
     return name if number == 1 else f"{name}#{number}"
 

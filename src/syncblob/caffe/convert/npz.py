@@ -86,7 +86,11 @@ def _entry(
     except Exception as error:  # a damaged archive raises nearly any exception
         raise _damage(file, info.filename, error) from error
     if dtype.hasobject:
-        return shape, dtype, Values(dtype, ())  # pickled, and not read
+        return (
+            shape,
+            dtype,
+            Values(dtype, ()),
+        )  # objects are pickled; `Weights.of_entries` refuses the dtype
     nbytes = int(np.prod(shape, dtype=object)) * dtype.itemsize
     if nbytes != info.file_size - start:
         raise ModelFileError(
@@ -110,7 +114,7 @@ def _values(
 ) -> Values:
     """Return the position of the values of a member, in the order of the file."""
     count = (info.file_size - header) // max(1, dtype.itemsize)
-    runs = Values.packed(dtype, header, count).runs
+    runs = Values.in_order(dtype, header, count).runs
     if info.compress_type != zipfile.ZIP_STORED or info.flag_bits & _ENCRYPTED:
         return _PackedValues(dtype, runs, info, header)
     # The header of a member in the archive, whose name and extra field end it, was read above.
@@ -119,7 +123,7 @@ def _values(
     if begin + count * dtype.itemsize > len(file):
         raise _damage(file, info.filename, "")
     known = zlib.crc32(file.read(begin - header, begin))
-    runs = Values.packed(dtype, begin, count).runs
+    runs = Values.in_order(dtype, begin, count).runs
     return _StoredValues(dtype, runs, info.filename, known, info.CRC)
 
 
@@ -215,7 +219,7 @@ def plan(weights: Weights) -> Callable[[Path], None]:
                 f"NUL, of at most {_MOST_NAME - len(_EXTENSION):,} bytes; rename its layer"
             )
 
-    source = weights.opened_file()
+    source = weights.source_file()
 
     def write(path: Path) -> None:
         tensors = {name + _EXTENSION: blob for name, blob in weights.tensors.items()}
@@ -225,7 +229,7 @@ def plan(weights: Weights) -> Callable[[Path], None]:
                 info, before = zipfile.ZipInfo(name), infos.get(name)
                 if before is not None:
                     info.comment = before.comment
-                    # Others pack some arrays more densely than a file that is opened may.
+                    # Stronger compression could exceed the ratio that `read` accepts.
                     if before.compress_type != zipfile.ZIP_STORED:
                         info.compress_type = zipfile.ZIP_DEFLATED
                 with archive.open(info, "w", force_zip64=True) as file:

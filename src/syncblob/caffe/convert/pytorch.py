@@ -10,17 +10,16 @@ import warnings
 import zipfile
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from syncblob.caffe import blob_values
-from syncblob.caffe.convert.checkpoint import MOST_ENTRIES, Found, find_net
 from syncblob.caffe.convert.npz import open_archive
 from syncblob.caffe.convert.weights import Entry, Weights
 from syncblob.caffe.files.caffe_hdf5 import is_too_dense
@@ -145,8 +144,8 @@ def _in_file(file: OpenFile, tensor: Any, offset: int) -> Any:
     try:
         dtype = as_dtype(_name_of(tensor))
     except TypeError:
-        return 0  # is refused for its dtype
-    storage = Values.packed(dtype, offset, tensor.untyped_storage().nbytes() // dtype.itemsize)
+        return 0  # `Weights.of_entries` refuses the dtype, and reads no values
+    storage = Values.in_order(dtype, offset, tensor.untyped_storage().nbytes() // dtype.itemsize)
     begin = int(tensor.storage_offset())
     shape, strides = tuple(tensor.shape), tensor.stride()
     values = StridedValues.of(storage.part(begin, storage.count), shape, strides)
@@ -163,25 +162,25 @@ def _in_file(file: OpenFile, tensor: Any, offset: int) -> Any:
 
 
 def _values(tensor: Any) -> NDArray[np.generic]:
-    # NumPy has no bfloat16 of torch's, and a Blob has it.
+    # Tensor.numpy() refuses bfloat16; a Blob does not.
     return np.asarray(Blob.asarray(tensor.detach().resolve_conj().resolve_neg(), device="cpu"))
 
 
 def plan(weights: Weights) -> Callable[[Path], None]:
     """Plan a state_dict, or the file that was opened with new values."""
     torch = import_optional("torch")
-    if len(weights.tensors) > MOST_ENTRIES:
+    if len(weights.tensors) > _MOST_ENTRIES:
         raise ValueError(
-            f"a state_dict that can be opened again has at most {MOST_ENTRIES} tensors, got "
+            f"a state_dict that can be opened again has at most {_MOST_ENTRIES} tensors, got "
             f"{len(weights.tensors)}"
         )
 
-    source = weights.opened_file()
+    source = weights.source_file()
 
     def edit(source: OpenFile, path: Path) -> None:
         loaded = _load(torch, source, in_place=False)
         tensors = _find_state(torch, loaded, source.path).tensors
-        # Found before the first is written, because tensors may share their values.
+        # Compare all tensors before the first one is changed: they may share their values.
         edits = [
             (tensors[name], blob)
             for name, blob in weights.tensors.items()
@@ -199,7 +198,7 @@ def plan(weights: Weights) -> Callable[[Path], None]:
 
     def write(path: Path) -> None:
         state = OrderedDict()
-        for name, blob in weights.tensors.items():  # torch needs all of them at once
+        for name, blob in weights.tensors.items():  # torch.save needs all tensors at once
             state[name] = _tensor(torch, blob_values(blob))
             on_progress.get()(blob.nbytes)
         # Given a path, torch would store its name in the file, but the name is temporary.
@@ -225,3 +224,96 @@ def _tensor(torch: ModuleType, values: NDArray[np.generic]) -> Any:
         warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
         tensor = torch.from_numpy(dense.view(np.int16) if narrow else dense)
     return tensor.view(torch.bfloat16) if narrow else tensor
+
+
+# --- the tensors of a net in nested dictionaries --------------------------------------------------
+#
+# A dictionary in a dictionary is a part of a net, such as a layer with its ``weight``, or a whole
+# net. The names of the tensors of a net contain dots, those of a layer do not.
+
+# The usual key of the weights in a checkpoint.
+_USUAL_KEY = "state_dict"
+# The last part of the name of an entry with what a module keeps beside its tensors, of any type.
+_EXTRA_STATE = "_extra_state"
+# Limits for hostile files, whose dictionaries may contain themselves, or each other many times.
+_MOST_LEVELS = 32
+_MOST_ENTRIES = 1 << 20
+
+
+class Found(NamedTuple):
+    """Tensors by name, and in words what was left out."""
+
+    tensors: dict[str, Any]
+    others: tuple[str, ...] = ()
+
+
+def flatten(nested: Mapping[Any, Any], is_tensor: Callable[[Any], bool]) -> Found:
+    """Join the keys of nested dictionaries with dots; `is_tensor` tells which entries are tensors.
+
+    Raises TypeError if an entry is neither a tensor nor a dictionary, or a key is not a string, and
+    ValueError if two tensors get one name, or there are too many entries.
+    """
+    tensors: dict[str, Any] = {}
+    others = []
+    for number, (name, value) in enumerate(_leaves(nested, "", _MOST_LEVELS)):
+        if number == _MOST_ENTRIES:
+            raise ValueError(f"it has more than {_MOST_ENTRIES} entries")
+        if _is_extra_state(name):
+            others.append(f"the extra state {name!r}")
+        elif not is_tensor(value):
+            raise TypeError(f"entry {name!r} is of type {type(value).__name__}, not a tensor")
+        elif name in tensors:
+            raise ValueError(f"two of its tensors are called {name!r}")
+        else:
+            tensors[name] = value
+    return Found(tensors, tuple(others))
+
+
+def _leaves(nested: Mapping[Any, Any], prefix: str, levels: int) -> Iterator[tuple[str, Any]]:
+    if not levels:
+        raise ValueError(f"dictionaries are nested more than {_MOST_LEVELS} deep")
+    for key, value in nested.items():
+        if not isinstance(key, str):
+            raise TypeError(f"the name {key!r} of an entry is of type {type(key).__name__}")
+        if isinstance(value, Mapping) and not _is_extra_state(key):
+            yield from _leaves(value, f"{prefix}{key}.", levels - 1)
+        else:
+            yield prefix + key, value
+
+
+def _is_extra_state(name: str) -> bool:
+    return name.rpartition(".")[2] == _EXTRA_STATE
+
+
+def find_net(loaded: Mapping[Any, Any], is_tensor: Callable[[Any], bool]) -> Found:
+    """Return the tensors of the only net, or of that with the usual key; else all tensors.
+
+    The key of such a net is no part of the names. Of other entries, those without tensors are left
+    out, such as the state of an optimizer. Raises the errors of `flatten` if no entry is a
+    dictionary of tensors.
+    """
+    loose = [name for name, value in loaded.items() if is_tensor(value)]
+    nets, mixed = {}, []
+    for name, value in loaded.items():
+        if isinstance(value, Mapping):
+            try:
+                if (found := flatten(value, is_tensor)).tensors:
+                    nets[name] = found
+            except (TypeError, ValueError):
+                if any(map(is_tensor, value.values())):
+                    mixed.append(f"{name!r}, which has tensors and other entries")
+    if not nets or _has_names_of_a_net(loose):
+        return flatten(
+            loaded, is_tensor
+        )  # it is a state_dict; or this raises the error that names an entry
+    only = _USUAL_KEY if _USUAL_KEY in nets else next(iter(nets))
+    if only == _USUAL_KEY or (len(nets) == 1 and _has_names_of_a_net(loaded[only])):
+        net = nets.pop(only)
+        others = [f"the tensor {name!r}" for name in loose] + [f"the net {name!r}" for name in nets]
+        return Found(net.tensors, (*net.others, *others, *mixed))
+    found = flatten({name: loaded[name] for name in (*nets, *loose)}, is_tensor)
+    return found._replace(others=(*found.others, *mixed))
+
+
+def _has_names_of_a_net(part: Iterable[Any]) -> bool:
+    return any("." in str(name) for name in part)

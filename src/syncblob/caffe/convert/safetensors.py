@@ -25,7 +25,7 @@ from syncblob.caffe import Layer, LayerParameter, NetParameter
 from syncblob.caffe.convert.weights import Entry, Weights
 from syncblob.caffe.messages.open_file import OpenFile
 from syncblob.caffe.messages.pieces import BlobValues, Piece, write_pieces
-from syncblob.caffe.messages.string_fields import parsed
+from syncblob.caffe.messages.string_fields import parse
 from syncblob.errors import ModelFileError
 from syncblob.formats import NAMES, counted
 
@@ -36,11 +36,11 @@ _IN_FILE = {name: code for code, name in _NAMES.items()}
 # The code of any dtype begins with its kind and the number of bits.
 _WIDTH = re.compile(r"(?:BOOL|[FCIU]|BF)(\d*)(?:_|$)")
 _LENGTH_BYTES = 8
-# The limit of the package.
+# The longest header that the package reads.
 _MOST_HEADER = 100_000_000
-# The entry of the header that is no tensor.
+# The key of the header under which the metadata are.
 _METADATA = "__metadata__"
-# The key of the description in it.
+# The key of our description of the layers in the metadata.
 _DESCRIPTION = "syncblob"
 _VERSION = 1
 
@@ -63,7 +63,7 @@ def read(path: str) -> Weights:
     }
     others = [f"the metadata {key!r}" for key in metadata if key != _DESCRIPTION]
     text = metadata.get(_DESCRIPTION)
-    facts = {} if text is None else _described(text, path, tensors)
+    facts = {} if text is None else _parse_description(text, path, tensors)
     weights = Weights.of_entries(path, "safetensors", tensors, file, others=others, **facts)
     weights.metadata = metadata
     return weights
@@ -132,14 +132,14 @@ def plan(weights: Weights) -> Callable[[Path], None]:
     description = {
         "version": _VERSION,
         "net": weights.name,
-        "settings": _encoded(weights.settings),
+        "settings": _encode(weights.settings),
         "layers": [
-            {"tensors": list(each.tensors), "proto": _encoded(each.layer.proto)}
+            {"tensors": list(each.tensors), "proto": _encode(each.layer.proto)}
             for each in weights.layers
         ],
     }
     header: dict[str, Any] = {_METADATA: weights.metadata | {_DESCRIPTION: json.dumps(description)}}
-    # In the order of the package, which aligns all values.
+    # Sorted like the package does it, so that all values are aligned.
     ordered = sorted(weights.tensors.items(), key=lambda item: (-item[1].itemsize, item[0]))
     pieces: list[Piece] = []
     end = 0
@@ -161,28 +161,14 @@ def plan(weights: Weights) -> Callable[[Path], None]:
 # --- the description of the layers ----------------------------------------------------------------
 
 
-def _encoded(message: NetParameter | LayerParameter) -> str:
+def _encode(message: NetParameter | LayerParameter) -> str:
     return b64encode(message.SerializePartialToString()).decode("ascii")
 
 
-def _described(text: str, path: str, entries: Iterable[str]) -> dict[str, Any]:
+def _parse_description(text: str, path: str, entries: Iterable[str]) -> dict[str, Any]:
     """Return layers, name and settings of a description. Raises ModelFileError if it is wrong."""
     try:
-        found = json.loads(text)
-        if found["version"] != _VERSION:
-            raise ValueError(f"expected version {_VERSION}, got {found['version']!r}")  # noqa: TRY301  # caught below, as the others
-        names = [name for layer in found["layers"] for name in layer["tensors"]]
-        if sorted(names) != sorted(entries):
-            raise ValueError("it is about other tensors")  # noqa: TRY301  # as above
-        net = parsed(NetParameter, b64decode(found["settings"], validate=True))
-        layers = []
-        for layer in found["layers"]:
-            proto = parsed(LayerParameter, b64decode(layer["proto"], validate=True))
-            proto.ClearField("blobs")
-            layers.append((Layer.of_own(proto), layer["tensors"]))
-        for field in ("name", "layer", "layers"):
-            net.ClearField(field)
-        return {"layers": layers, "name": str(found["net"]), "settings": net}
+        return _read_description(json.loads(text), entries)
     # Deep nesting raises RecursionError; other JSON raises TypeError or KeyError.
     except (ValueError, TypeError, KeyError, RecursionError, DecodeError) as error:
         raise ModelFileError(
@@ -191,3 +177,19 @@ def _described(text: str, path: str, entries: Iterable[str]) -> dict[str, Any]:
             f"tensors",
             path=path,
         ) from None
+
+
+def _read_description(found: Any, entries: Iterable[str]) -> dict[str, Any]:
+    if found["version"] != _VERSION:
+        raise ValueError(f"expected version {_VERSION}, got {found['version']!r}")
+    if sorted(name for layer in found["layers"] for name in layer["tensors"]) != sorted(entries):
+        raise ValueError("it is about other tensors")
+    net = parse(NetParameter, b64decode(found["settings"], validate=True))
+    layers = []
+    for layer in found["layers"]:
+        proto = parse(LayerParameter, b64decode(layer["proto"], validate=True))
+        proto.ClearField("blobs")
+        layers.append((Layer.of_own(proto), layer["tensors"]))
+    for field in ("name", "layer", "layers"):
+        net.ClearField(field)
+    return {"layers": layers, "name": str(found["net"]), "settings": net}

@@ -7,6 +7,7 @@ import math
 import operator
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, NamedTuple, Self
 
@@ -73,6 +74,7 @@ class LayerWeights(NamedTuple):
         return type(self)(layer, self.names)
 
 
+@dataclass(eq=False, repr=False)
 class Weights(AbstractContextManager["Weights"]):
     """The tensors of an open file, by name and by layer. Made by `open_weights`.
 
@@ -88,7 +90,7 @@ class Weights(AbstractContextManager["Weights"]):
         Its format, such as ``"safetensors"``.
     layers
         The layers, in the order of the file.
-    close
+    closes
         The function that closes the file.
     name
         The name of the net; ``""`` if the file does not contain it.
@@ -96,9 +98,6 @@ class Weights(AbstractContextManager["Weights"]):
         The settings of the net, a message without name and layers.
     others
         What else the file has that is not converted, in words, such as ``"the link 'a'"``.
-
-    Attributes
-    ----------
     unreadable
         The names of tensors that a Blob cannot hold, such as those of float8, and why. Their layers
         are left out.
@@ -108,33 +107,21 @@ class Weights(AbstractContextManager["Weights"]):
         Where the weights come from, for `save_weights`; None if that does not matter.
     """
 
-    __slots__ = (
-        *("_close", "_held", "file", "kind", "layers", "metadata", "name", "others", "path"),
-        *("settings", "unreadable"),
-    )
+    path: str
+    kind: str
+    layers: tuple[LayerWeights, ...]
+    closes: Callable[[], object] = lambda: None
+    name: str = ""
+    settings: NetParameter = field(default_factory=NetParameter)
+    others: tuple[str, ...] = ()
+    unreadable: dict[str, str] = field(default_factory=dict)
+    metadata: dict[str, str] = field(default_factory=dict)
+    file: FileReference | None = None
+    _open: Descriptor | None = field(default=None, init=False)
 
-    def __init__(  # noqa: PLR0913  # what a file contains
-        self,
-        path: str,
-        kind: str,
-        layers: Iterable[LayerWeights],
-        close: Callable[[], object] = lambda: None,
-        *,
-        name: str = "",
-        settings: NetParameter | None = None,
-        others: Iterable[str] = (),
-    ) -> None:
-        self.path: str = path
-        self.kind: str = kind
-        self.layers: tuple[LayerWeights, ...] = tuple(layers)
-        self._close = close
-        self.name: str = name
-        self.settings: NetParameter = NetParameter() if settings is None else settings
-        self.others: tuple[str, ...] = tuple(others)
-        self.unreadable: dict[str, str] = {}
-        self.metadata: dict[str, str] = {}
-        self.file: FileReference | None = None
-        self._held: Descriptor | None = None
+    def __post_init__(self) -> None:
+        """Make tuples of other sequences."""
+        self.layers, self.others = tuple(self.layers), tuple(self.others)
 
     @classmethod
     def of_entries(
@@ -181,10 +168,10 @@ class Weights(AbstractContextManager["Weights"]):
             errors |= {name: e for name, e in tensors.items() if isinstance(e, ModelFileError)}
         if errors and not found:
             raise next(iter(errors.values()))
-        weights = cls(path, kind, found, **facts)
+        weights = cls(path, kind, tuple(found), **facts)
         weights.unreadable = {name: error.message for name, error in errors.items()}
         if file is not None:
-            weights.file, weights._close = file.reference, file.reference.close
+            weights.file, weights.closes = file.reference, file.reference.close
         return weights
 
     @property
@@ -224,7 +211,7 @@ class Weights(AbstractContextManager["Weights"]):
             )
         return blobs[0]
 
-    def opened_file(self) -> OpenFile | None:
+    def source_file(self) -> OpenFile | None:
         """Return the file whose other contents are written again; None if there is none.
 
         Raises ModelFileError if it was closed or has changed.
@@ -239,12 +226,12 @@ class Weights(AbstractContextManager["Weights"]):
 
     def hold_file(self) -> None:
         """Keep the file open until `close`, though it is replaced and all values were read."""
-        self._held = None if self.file is None else self.file.hold()
+        self._open = None if self.file is None else self.file.hold()
 
     def close(self) -> None:
         """Close the file. Blobs that have been accessed keep their values."""
-        self._close()
-        self._held = None
+        self.closes()
+        self._open = None
 
     def __exit__(self, *_exception: object) -> None:
         """Close the file."""
@@ -261,23 +248,23 @@ class Weights(AbstractContextManager["Weights"]):
 
 def for_others(layers: Iterable[LayerWeights]) -> list[LayerWeights]:
     """Return layers for other libraries: squeezed, and inner products as (outputs, inputs)."""
-    return [_turned(each) if is_transposed(each.layer) else each for each in squeezed(layers)]
+    return [_transpose(each) if has_transpose(each.layer) else each for each in squeeze(layers)]
 
 
-def is_transposed(layer: Layer) -> bool:
+def has_transpose(layer: Layer) -> bool:
     """Return whether it is an inner product whose weights are (inputs, outputs)."""
     has_matrix = any(blob.ndim > 1 for blob in layer.blobs[:1])
     return has_matrix and layer.type == "InnerProduct" and layer.proto.inner_product_param.transpose
 
 
-def _turned(each: LayerWeights) -> LayerWeights:
+def _transpose(each: LayerWeights) -> LayerWeights:
     weight, *others = each.tensors.values()
     turned = each.with_blobs([weight.swapaxes(-1, -2), *others])
     turned.layer.proto.inner_product_param.ClearField("transpose")
     return turned
 
 
-def squeezed(layers: Iterable[LayerWeights]) -> list[LayerWeights]:
+def squeeze(layers: Iterable[LayerWeights]) -> list[LayerWeights]:
     """Return layers without the axes of the older formats that their types do not have."""
     return [each.with_blobs(squeezed_blobs(each.layer)) for each in layers]
 
@@ -304,16 +291,16 @@ def _tensor(name: str, entry: Entry, path: str, file: Any) -> Blob | ModelFileEr
     try:
         shape = as_shape(dims, native.itemsize)
         if isinstance(values, int):
-            values = Values.packed(native, values, math.prod(shape))
+            values = Values.in_order(native, values, math.prod(shape))
         if not isinstance(values, Values):
-            return filled_by(values, shape, native)
+            return blob_from(values, shape, native)
         index = BlobIndex(shape, legacy=False, data=values, diff=None, of_caffe=False)
         return lazy_blob(file, index)
     except (TypeError, ValueError) as error:
         return ModelFileError(f"tensor {name!r}: {error}", path=path)
 
 
-def filled_by(read: Read, shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> Blob:
+def blob_from(read: Read, shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> Blob:
     """Make a Blob filled on first access by a function that returns an array of this shape."""
 
     def read_bytes() -> NDArray[np.uint8]:

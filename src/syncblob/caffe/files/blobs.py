@@ -9,7 +9,7 @@ from typing import Any
 from syncblob.caffe._pb.caffe_pb2 import BlobProto
 from syncblob.caffe.files.file_types import require_path
 from syncblob.caffe.files.recognise import require_message
-from syncblob.caffe.messages.file_objects import Source, Target, open_source, writing
+from syncblob.caffe.messages.file_objects import Source, Target, open_source, open_target
 from syncblob.caffe.messages.lazy_blobs import lazy_blob
 from syncblob.caffe.messages.pieces import blob_pieces, write_pieces
 from syncblob.caffe.messages.read_blobproto import MessageIndex
@@ -79,5 +79,5 @@ def write_blob(blob: Any, path: Target, *, write_diff: bool | None = None) -> No
         )
     require_path(path, "binaryproto")
     pieces = blob_pieces(Blob.asarray(blob), write_diff=write_diff)
-    with writing(path) as temporary:
+    with open_target(path) as temporary:
         write_pieces(pieces, temporary)

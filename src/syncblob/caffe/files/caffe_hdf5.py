@@ -44,7 +44,7 @@ from syncblob.caffe.messages.pieces import (
     write_pieces,
 )
 from syncblob.caffe.messages.read_blobproto import BlobIndex
-from syncblob.caffe.messages.string_fields import decoded, encoded, naming, put_texts
+from syncblob.caffe.messages.string_fields import at_place, decode_text, encode_text, put_texts
 from syncblob.caffe.messages.values import RowsOfValues, Run, Values
 from syncblob.caffe.nets.infer_shapes import param_name
 from syncblob.caffe.nets.layer import Layer
@@ -80,7 +80,7 @@ def index_hdf5(file: OpenFile) -> ModelIndex:
     Raises ModelFileError if it is another kind of file, is damaged, or uses features that only a
     malicious file would use, and ModuleNotFoundError without h5py.
     """
-    with _opened(file) as h5:
+    with _open(file) as h5:
         if "data" not in h5.root:
             raise h5.error(
                 f"expected a group 'data' with the layers of a model; "
@@ -101,7 +101,7 @@ def read_state(file: OpenFile, *, complete: bool = False) -> dict[str, Any]:
 
     A `complete` one has all that Caffe writes, and nothing else.
     """
-    with _opened(file) as h5:
+    with _open(file) as h5:
         if "history" not in h5.root or (complete and {*h5.root} != _PARTS_OF_STATE):
             raise h5.error(
                 f"expected a group 'history' with the state of a solver; "
@@ -112,7 +112,7 @@ def read_state(file: OpenFile, *, complete: bool = False) -> dict[str, Any]:
             raise h5.error("expected datasets in the group 'history', got groups within it")
         return {
             "iter": int(h5.scalar("iter", "iu") or 0),
-            "learned_net": decoded(bytes(h5.scalar("learned_net", "S") or b"").rstrip(b"\0")),
+            "learned_net": decode_text(bytes(h5.scalar("learned_net", "S") or b"").rstrip(b"\0")),
             "current_step": int(h5.scalar("current_step", "iu") or 0),
             "history": [
                 lazy_blob(file, blob) for blob in h5.blobs("history", history.get("", {}), {})
@@ -127,7 +127,7 @@ def read_tree(file: OpenFile) -> tuple[dict[str, Dataset | ModelFileError], list
     followed, datatypes and texts. None if all datasets are numbered ones in the groups ``data`` and
     ``diff``. Raises the errors of `index_hdf5`.
     """
-    with _opened(file) as h5:
+    with _open(file) as h5:
         h5.left_out = others = []
         groups = list(h5.groups(h5.root))
         numbered = all(name and key.isdecimal() for name, datasets in groups for key in datasets)
@@ -146,7 +146,7 @@ def read_tree(file: OpenFile) -> tuple[dict[str, Dataset | ModelFileError], list
 
 
 @contextlib.contextmanager
-def _opened(file: OpenFile) -> Iterator[_Walk]:
+def _open(file: OpenFile) -> Iterator[_Walk]:
     """Open a file with h5py, and turn its errors into ModelFileError."""
     h5py = import_optional("h5py", "hdf5")
     walk = _Walk(h5py, file)
@@ -240,7 +240,7 @@ class _Walk:
         groups: dict[str, Any] = {}
         for key in group:
             # h5py returns names that are not UTF-8 as bytes.
-            child = decoded(key)
+            child = decode_text(key)
             self.place = path = f"{name}/{child}" if name else child
             item = self._child(group, child)
             if isinstance(item, self.h5py.Dataset):
@@ -261,9 +261,9 @@ class _Walk:
         self._objects += 1
         if self._objects > MOST_OBJECTS:
             raise self.error(f"expected at most {MOST_OBJECTS} groups and datasets, got more")
-        links, key = group.id.links, encoded(name)
+        links, key = group.id.links, encode_text(name)
         link = links.get_info(key)
-        if link.type != self.h5py.h5l.TYPE_HARD:  # perhaps to another file
+        if link.type != self.h5py.h5l.TYPE_HARD:  # a soft or external link may lead to another file
             if self.left_out is None:
                 raise self.error(
                     f"{name!r} is a link to another file or dataset, which is not followed", group
@@ -328,7 +328,7 @@ class _Walk:
         # Chunked or compact; or a type such as bfloat16, which h5py gives as a larger dtype.
         as_numpy = dataset.id.get_type() == self.h5py.h5t.py_create(stored)
         if offset is not None and as_numpy:
-            return Values.packed(stored, offset, count)
+            return Values.in_order(stored, offset, count)
         run, rows = Run(0, count, stored.itemsize), (dataset.chunks or [1])[0]
         return _ValuesByH5py(stored, (run,), dataset.shape, dataset.name, rows)
 
@@ -381,7 +381,7 @@ class _ValuesByH5py(RowsOfValues):
     name: str
     rows: int
     """The rows that a chunk of the file has."""
-    longest_chunk: ClassVar[int] = 1 << 23  # each is found anew in the file
+    longest_chunk: ClassVar[int] = 1 << 23  # opening the dataset again for each chunk takes time
 
     @property
     def grain(self) -> int:
@@ -391,7 +391,7 @@ class _ValuesByH5py(RowsOfValues):
     def read_rows(self, contents: Any, rows: NDArray[np.generic], first: int) -> None:
         """Read rows, and only the chunks that contain them."""
         contents.require_unchanged()
-        with _opened(contents) as h5:
+        with _open(contents) as h5:
             dataset = h5.root[self.name]
             if self.shape:
                 dataset.read_direct(rows, np.s_[first : first + len(rows)])
@@ -432,7 +432,7 @@ def plan_hdf5(layers: Sequence[Layer], *, write_diff: bool | None) -> Callable[[
         entries = layer.blobs.entries
         shapes = own_shapes(layer) if any(entry.legacy for entry in entries) else ()
         for number, (blob, legacy) in enumerate(entries):
-            place = b"%s/%d" % (encoded(layer.name), number)
+            place = b"%s/%d" % (encode_text(layer.name), number)
             last = shared.get(param_name(layer, number), blob)
             values = last if last.size == blob.size else blob
             found = _dataset(b"data/" + place, values, f"layer {layer.name!r}, blob {number}")
@@ -442,7 +442,7 @@ def plan_hdf5(layers: Sequence[Layer], *, write_diff: bool | None) -> Callable[[
                 diff = BlobValues(blob, found.values.dtype, diff=True)
                 diffs.append(_Dataset(b"diff/" + place, diff, found.shape))
     roots = [b"data"] + [b"diff"] * bool(diffs)
-    groups = [b"%s/%s" % (root, encoded(layer.name)) for root in roots for layer in layers]
+    groups = [b"%s/%s" % (root, encode_text(layer.name)) for root in roots for layer in layers]
     return _plan(h5py, roots + groups, data + diffs)
 
 
@@ -465,7 +465,7 @@ def plan_tree(tensors: Mapping[str, Blob]) -> Callable[[Path], None]:
     """Return a function that writes a dataset for each tensor into an existing file."""
     h5py = import_optional("h5py", "hdf5")
     datasets = [
-        _Dataset(encoded(name), BlobValues(blob, blob.dtype), blob.shape)
+        _Dataset(encode_text(name), BlobValues(blob, blob.dtype), blob.shape)
         for name, blob in tensors.items()
     ]
     groups = {each.place.rpartition(b"/")[0] for each in datasets} - {b""}
@@ -477,13 +477,13 @@ def plan_edit(source: OpenFile, tensors: Mapping[str, Blob]) -> Callable[[Path],
     h5py = import_optional("h5py", "hdf5")
 
     def write(path: Path) -> None:
-        # Found before the first is written, because a dataset may have several names.
+        # Compare all datasets before the first one is changed: one may have several names.
         edited = {}
-        with _opened(source) as h5:
+        with _open(source) as h5:
             for name, blob in tensors.items():
-                found = h5.root[encoded(name)][()]
+                found = h5.root[encode_text(name)][()]
                 if not has_values(blob, np.asarray(found, found.dtype.newbyteorder("="))):
-                    edited[encoded(name)] = blob
+                    edited[encode_text(name)] = blob
         write_pieces([FileRange(source, 0, len(source))], path)
         with h5py.File(path, "r+") as file:
             for place, blob in edited.items():
@@ -491,10 +491,10 @@ def plan_edit(source: OpenFile, tensors: Mapping[str, Blob]) -> Callable[[Path],
                 if (dataset.shape, dataset.dtype.newbyteorder("=")) == (blob.shape, blob.dtype):
                     dataset[...] = blob_values(blob)
                     file.flush()
-                    # Several filters pack some values more densely than a file to open may be.
+                    # Several filters may exceed the ratio that reading accepts.
                     if not is_too_dense(blob.nbytes, dataset.id.get_storage_size()):
                         continue
-                    names = [each for each in map(encoded, tensors) if file[each] == dataset]
+                    names = [each for each in map(encode_text, tensors) if file[each] == dataset]
                 else:
                     names = [place]
                 attributes = dict(dataset.attrs)
@@ -535,7 +535,7 @@ def _plan(
 
 
 def _dataset(place: bytes, blob: Blob, name: str) -> _Dataset:
-    with naming(name):
+    with at_place(name):
         dtype = wire_dtype(blob.dtype)
         require_axes(blob)
         if blob.size > MOST_ELEMENTS:
@@ -577,7 +577,7 @@ def _write(
     as_caffe.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
     as_caffe.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
     # The same model gives the same bytes.
-    as_caffe.set_obj_track_times(False)  # h5py takes it only by position
+    as_caffe.set_obj_track_times(False)  # h5py accepts this argument by position only
     offsets: list[int] = []
     with h5py.File(path, "w") as file:
         for group in groups:

@@ -31,15 +31,15 @@ from syncblob.caffe.files.caffe_hdf5 import index_hdf5, plan_hdf5
 from syncblob.caffe.files.file_types import is_hdf5, require_path
 from syncblob.caffe.files.net_messages import Origin, file_pieces, index_model, model_pieces
 from syncblob.caffe.files.recognise import require_message
-from syncblob.caffe.messages.file_objects import Source, Target, open_source, writing
+from syncblob.caffe.messages.file_objects import Source, Target, open_source, open_target
 from syncblob.caffe.messages.lazy_blobs import lazy_blob
 from syncblob.caffe.messages.pieces import require_message_size, require_readable, write_pieces
-from syncblob.caffe.messages.string_fields import decoded, parsed, put_texts
+from syncblob.caffe.messages.string_fields import decode_text, parse, put_texts
 from syncblob.caffe.messages.upgrade_old_nets import upgrade_net
 from syncblob.caffe.messages.wire import WireReader
 from syncblob.caffe.nets.copy_trained_layers import CopyReport, copy_trained_layers
 from syncblob.caffe.nets.infer_shapes import NetShapes, fill_layers, infer_shapes
-from syncblob.caffe.nets.layer import Layer, LayerBlobs, own_copy, serialised
+from syncblob.caffe.nets.layer import Layer, LayerBlobs, own_copy, serialise
 
 _RUN = "use PyTorch's functions for its layers: see 'Running nets' in the documentation"
 # Replacements for attributes of pycaffe's Net.
@@ -87,7 +87,7 @@ class ModelFile(MutableMapping[str, Layer]):
         self.name: str = name
         self.settings: NetParameter = NetParameter()
         self.origin: Origin | None = None
-        self._put(map(_copied, layers))
+        self._put(map(_copy, layers))
 
     @classmethod
     def of_own(
@@ -97,9 +97,9 @@ class ModelFile(MutableMapping[str, Layer]):
 
         :meta private:
         """
-        model = cls(decoded(net.name))
+        model = cls(decode_text(net.name))
         for field in ("layer", *["name"] * bool(net.name)):
-            net.ClearField(field)  # an empty name stays
+            net.ClearField(field)  # but an empty name stays in the settings
         model.settings, model.origin = net, origin
         model._put(layers)
         return model
@@ -315,11 +315,11 @@ class ModelFile(MutableMapping[str, Layer]):
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle the contents. Reads all values. The unpickled model has no file."""
-        return type(self), (self.name, self.layers), serialised(self.settings)
+        return type(self), (self.name, self.layers), serialise(self.settings)
 
     def __setstate__(self, settings: bytes) -> None:
         """Set the settings of an unpickled model."""
-        self.settings = parsed(NetParameter, settings)
+        self.settings = parse(NetParameter, settings)
 
     # --- attributes ------------------------------------------------------------------------------
 
@@ -397,7 +397,7 @@ class ModelFile(MutableMapping[str, Layer]):
 
         The layer is copied and gets this name; its Blobs are shared.
         """
-        added = _copied(layer, name)
+        added = _copy(layer, name)
         if name not in self._by_name:
             self._insert(added)
             return
@@ -428,7 +428,7 @@ class ModelFile(MutableMapping[str, Layer]):
         KeyError
             If there is no layer `before` or `after`.
         """
-        added = _copied(layer)
+        added = _copy(layer)
         if added.name in self._by_name:
             raise ValueError(
                 f"there is a layer {added.name!r} already, and Caffe uses the first of them; "
@@ -492,7 +492,7 @@ class _Order:
     """Layers in order. Each change takes the same time, however many there are."""
 
     def __init__(self) -> None:
-        # A ring; None is before the first and after the last.
+        # A doubly linked ring of layers; None stands before the first and after the last.
         self._next: dict[Layer | None, Layer | None] = {None: None}
         self._previous: dict[Layer | None, Layer | None] = {None: None}
 
@@ -519,7 +519,7 @@ class _Order:
             layer = self._next[layer]
 
 
-def _copied(layer: Layer, name: str | None = None) -> Layer:
+def _copy(layer: Layer, name: str | None = None) -> Layer:
     if not isinstance(layer, Layer):
         raise TypeError(
             f"a model is a mapping of layers; expected a Layer, got {type(layer).__name__}"
@@ -595,9 +595,9 @@ def open_model(path: Source) -> ModelFile:
         for proto, blobs in found.layers
     ]
     model = ModelFile.of_own(found.net, layers)
-    there = tuple((serialised(proto), blobs) for proto, blobs in found.layers)
+    there = tuple((serialise(proto), blobs) for proto, blobs in found.layers)
     lone = None if file.reference.is_named else file
-    model.origin = Origin(file.reference, lone, found.version, serialised(model.message()), there)
+    model.origin = Origin(file.reference, lone, found.version, serialise(model.message()), there)
     return model
 
 
@@ -642,7 +642,7 @@ def save_model(
     """
     hdf5 = require_path(path, "caffemodel")
     write = plan_model(model, hdf5=hdf5, write_diff=write_diff, upgrade=upgrade)
-    with writing(path) as temporary:
+    with open_target(path) as temporary:
         write(temporary)
 
 

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from syncblob.caffe._pb.caffe_pb2 import LayerParameter, NetParameter
 from syncblob.caffe.files.recognise import may_be_name
 from syncblob.caffe.messages.fields import LEGACY_AXES
-from syncblob.caffe.messages.lazy_blobs import unchanged
+from syncblob.caffe.messages.lazy_blobs import find_unchanged
 from syncblob.caffe.messages.open_file import FileReference, OpenFile
 from syncblob.caffe.messages.pieces import FileRange, Piece, blob_pieces, size_of
 from syncblob.caffe.messages.read_blobproto import BlobIndex, MessageIndex
-from syncblob.caffe.messages.string_fields import decoded, encoded, naming
+from syncblob.caffe.messages.string_fields import at_place, decode_text, encode_text
 from syncblob.caffe.messages.upgrade_old_nets import upgrade_layers
 from syncblob.caffe.messages.wire import WireReader, length_field, length_header
-from syncblob.caffe.nets.layer import Layer, serialised
+from syncblob.caffe.nets.layer import Layer, serialise
 
 if TYPE_CHECKING:
     from syncblob.caffe.files.model import ModelFile
@@ -40,7 +40,7 @@ class Origin(NamedTuple):
     version: int | None
     """The format of its layers; None in HDF5."""
     settings: bytes
-    """The settings of the net there, as `serialised` returns them."""
+    """The settings of the net there, as `serialise` returns them."""
     layers: tuple[tuple[bytes, tuple[BlobIndex, ...]], ...]
     """The settings of each layer there, and its blobs."""
 
@@ -68,7 +68,7 @@ def index_model(reader: WireReader) -> ModelIndex:
         raise reader.error(str(error), 0) from error
     indexed = []
     for proto in net.layer:
-        blobs = tuple(parsed.blob(blob, decoded(proto.name)) for blob in proto.blobs)
+        blobs = tuple(parsed.blob(blob, decode_text(proto.name)) for blob in proto.blobs)
         proto.ClearField("blobs")
         indexed.append(LayerInFile(proto, blobs))
     return ModelIndex(version, indexed, net)
@@ -91,13 +91,13 @@ def file_pieces(
         or file is None
         or hdf5 != (origin.version is None)
         or (upgrade and origin.version == 1)
-        or (not hdf5 and serialised(model.message()) != origin.settings)
+        or (not hdf5 and serialise(model.message()) != origin.settings)
         or len(model.layers) != len(origin.layers)
     ):
         return []
     is_unchanged = all(
-        settings == serialised(layer.proto)
-        and [unchanged(blob, write_diff=write_diff) for blob in layer.blobs]
+        settings == serialise(layer.proto)
+        and [find_unchanged(blob, write_diff=write_diff) for blob in layer.blobs]
         == [(file, blob) for blob in blobs]
         for layer, (settings, blobs) in zip(model.layers, origin.layers, strict=True)
     )
@@ -107,14 +107,14 @@ def file_pieces(
 
 def model_pieces(model: ModelFile, *, write_diff: bool | None) -> list[Piece]:
     """Return the message of a net, as a new one; see `plan_model`."""
-    if not model.layers and not may_be_name(encoded(model.name)):
+    if not model.layers and not may_be_name(encode_text(model.name)):
         raise ValueError(
             f"expected a net with layers, or another name: {model.name!r} reads as a message, and "
             f"the file would not be recognised"
         )
-    pieces: list[Piece] = [serialised(model.message())]
+    pieces: list[Piece] = [serialise(model.message())]
     for layer in model.layers:
-        with naming(f"layer {layer.name!r}"):
+        with at_place(f"layer {layer.name!r}"):
             payload = _layer(layer, write_diff=write_diff)
         pieces += [length_header(NetParameter.LAYER_FIELD_NUMBER, size_of(payload)), *payload]
     return pieces if model.name or model.layers else [*pieces, _NO_NAME]
@@ -122,9 +122,9 @@ def model_pieces(model: ModelFile, *, write_diff: bool | None) -> list[Piece]:
 
 def _layer(layer: Layer, *, write_diff: bool | None) -> list[Piece]:
     """Return the message of a layer: its settings, then its blobs."""
-    pieces: list[Piece] = [serialised(layer.proto)]
+    pieces: list[Piece] = [serialise(layer.proto)]
     for number, entry in enumerate(layer.blobs.entries):
-        with naming(f"blob {number}"):
+        with at_place(f"blob {number}"):
             legacy = entry.legacy and entry.blob.ndim == LEGACY_AXES
             message = blob_pieces(entry.blob, write_diff=write_diff, legacy=legacy)
         pieces += [length_header(layer.proto.BLOBS_FIELD_NUMBER, size_of(message)), *message]

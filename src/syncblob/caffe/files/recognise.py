@@ -24,7 +24,7 @@ from syncblob.caffe.messages.read_blobproto import MessageIndex, wire_types_of
 from syncblob.caffe.messages.wire import Buffer, Contents, Field, WireReader, WireType
 from syncblob.errors import ModelFileError
 
-# Enough to tell; a large graph has more.
+# The fields to look at: enough to tell what a file is, also of a graph with millions.
 _MOST_FIELDS = 1000
 _MOST_NAMES = 100
 _LONGEST_NAME = 1 << 12
@@ -55,7 +55,7 @@ class Part:
         """The first fields, up to one that is damaged; none of a damaged payload."""
         found: list[Field] = []
         with contextlib.suppress(ModelFileError):
-            # A new reader, because each has a limit of fields.
+            # A reader counts fields up to a limit, so each part gets its own.
             for field in WireReader(self.contents).fields(self.start, self.stop):
                 found.append(field)
                 if len(found) == _MOST_FIELDS:
@@ -156,13 +156,13 @@ def possible_messages(reader: WireReader, message: Part) -> tuple[str, ...]:
     layers = kinds & {(number, _LENGTH) for number in _LAYERS}
     is_named = (_NAME, _LENGTH) in kinds
     if not numbers & {_NAME, *_LAYERS} or _why_no_net(message):
-        counts["caffemodel"] = 0  # nothing but inputs is no net, either
+        counts["caffemodel"] = 0  # a message with inputs alone is no net
     elif layers:
         # With a layer of Caffe's, other fields are those of a fork.
         wrong = {kind for kind in kinds if kind[0] in {_NAME, *_LAYERS}} - layers
         counts["caffemodel"] = len(kinds) - len(wrong - {(_NAME, _LENGTH)})
     elif is_named and 2 * counts["caffemodel"] == len(kinds):
-        counts["caffemodel"] += 1  # of a fork, too
+        counts["caffemodel"] += 1  # a fork may have as many fields of its own
     # Many messages begin with a number, such as a version.
     if numbers == {SolverState.ITER_FIELD_NUMBER} or _why_no_name(message, 2):
         counts["solverstate"] = 0
@@ -239,13 +239,13 @@ def _framework_of(message: Part, path: str) -> str:
     versioned = (1, _VARINT) in kinds
     paddle = {(1, _VARINT), (2, _VARINT)} <= inner.get(1, set()) and numbers <= {1, 4, 5}
     fits = {
-        # A blob has its shape in 7, and this one field.
+        # Field 7 of a blob is its shape, which only has field 1.
         "a model of ONNX": versioned and any(number > 1 for number, _ in inner.get(7, ())),
         "a model of Core ML": versioned and inner.get(2) and max(first) >= _CORE_ML_TYPES,
         "a model of TensorFlow (SavedModel)": versioned
         and {(1, _LENGTH), (2, _LENGTH)} <= inner.get(2, set())
         and numbers <= {1, 2},
-        # A blob has its height and width in 3 and 4, which are numbers.
+        # Fields 3 and 4 of a blob are height and width, and numbers.
         "a model of PaddlePaddle, without weights (ProgramDesc)": paddle
         and {(3, _LENGTH), (4, _LENGTH)} & inner[1],
         "a graph of TensorFlow (GraphDef)": numbers <= {1, 2, 3, 4}

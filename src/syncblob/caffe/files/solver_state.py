@@ -10,7 +10,7 @@ from syncblob.caffe._pb import caffe_pb2 as messages
 from syncblob.caffe.files.caffe_hdf5 import plan_state_hdf5, read_state
 from syncblob.caffe.files.file_types import is_hdf5, require_path
 from syncblob.caffe.files.recognise import may_be_name, require_message
-from syncblob.caffe.messages.file_objects import Source, Target, open_source, writing
+from syncblob.caffe.messages.file_objects import Source, Target, open_source, open_target
 from syncblob.caffe.messages.lazy_blobs import lazy_blob
 from syncblob.caffe.messages.pieces import (
     Piece,
@@ -21,7 +21,7 @@ from syncblob.caffe.messages.pieces import (
     write_pieces,
 )
 from syncblob.caffe.messages.read_blobproto import MessageIndex
-from syncblob.caffe.messages.string_fields import decoded, encoded, naming, put_texts
+from syncblob.caffe.messages.string_fields import at_place, decode_text, encode_text, put_texts
 from syncblob.caffe.messages.wire import WireReader, length_header
 from syncblob.caffe.nets.layer import as_named_blob
 from syncblob.formats import Blob
@@ -92,7 +92,7 @@ def open_solver_state(path: Source) -> SolverState:
             parsed.blob(blob, f"history {number}") for number, blob in enumerate(state.history)
         ]
     history = [lazy_blob(file, index) for index in indexes]
-    return SolverState(state.iter, decoded(state.learned_net), state.current_step, history)
+    return SolverState(state.iter, decode_text(state.learned_net), state.current_step, history)
 
 
 def save_solver_state(state: SolverState, path: Target) -> None:
@@ -128,11 +128,11 @@ def save_solver_state(state: SolverState, path: Target) -> None:
     hdf5 = require_path(path, "solverstate")
     first, last = messages.SolverState(), messages.SolverState()
     for message, name in (first, "iter"), (last, "current_step"):
-        with naming(name):
+        with at_place(name):
             setattr(message, name, operator.index(getattr(state, name)))
     if not isinstance(state.learned_net, str):
         raise TypeError(f"expected a string as learned_net, got {state.learned_net!r}")
-    if not may_be_name(encoded(state.learned_net)):
+    if not may_be_name(encode_text(state.learned_net)):
         raise ValueError(
             f"expected the name of a file as learned_net, got {state.learned_net!r}, which reads "
             f"as a message, so that the file would not be recognised"
@@ -144,16 +144,16 @@ def save_solver_state(state: SolverState, path: Target) -> None:
     if hdf5:
         facts: dict[str, int | bytes] = {
             "iter": first.iter,
-            "learned_net": encoded(state.learned_net),
+            "learned_net": encode_text(state.learned_net),
             "current_step": last.current_step,
         }
         write = plan_state_hdf5(facts, history)
     else:
         put_texts(first, "learned_net", [state.learned_net])
-        # In the order of the numbers of the fields.
+        # protobuf writes fields in the order of their numbers; so does Caffe.
         pieces: list[Piece] = [first.SerializeToString()]
         for number, blob in enumerate(history):
-            with naming(f"history {number}"):
+            with at_place(f"history {number}"):
                 payload = blob_pieces(blob, write_diff=None)
             header = length_header(first.HISTORY_FIELD_NUMBER, size_of(payload))
             pieces += [header, *payload]
@@ -161,5 +161,5 @@ def save_solver_state(state: SolverState, path: Target) -> None:
         require_message_size(pieces, "a .solverstate", "this state")
         require_readable(pieces, messages.SolverState, "this state")
         write = partial(write_pieces, pieces)
-    with writing(path) as temporary:
+    with open_target(path) as temporary:
         write(temporary)

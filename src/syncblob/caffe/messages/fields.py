@@ -34,13 +34,13 @@ def shapes_agree(
     their_legacy: bool = False,
 ) -> bool:
     """Compare two shapes. Each may have the four axes of the older formats; None fits any axis."""
-    ours = padded(ours) if their_legacy else ours
-    theirs = padded(theirs) if our_legacy else theirs
+    ours = pad_axes(ours) if their_legacy else ours
+    theirs = pad_axes(theirs) if our_legacy else theirs
     return len(ours) == len(theirs) and all(
         dim in {None, actual} for dim, actual in zip(ours, theirs, strict=True)
     )
 
 
-def padded(shape: tuple[T, ...]) -> tuple[int | T, ...]:
+def pad_axes(shape: tuple[T, ...]) -> tuple[int | T, ...]:
     """Pad a shape to four axes with leading ones."""
     return (1,) * (LEGACY_AXES - len(shape)) + shape

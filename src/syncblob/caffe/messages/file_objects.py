@@ -81,7 +81,7 @@ def in_temporary_space() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def writing(target: Target) -> Iterator[Path]:
+def open_target(target: Target) -> Iterator[Path]:
     """Yield the path of a file to write. At the end, its contents go to `target`.
 
     A path is replaced as a whole, as `replacing` does. An open file is written from its current

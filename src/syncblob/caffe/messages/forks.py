@@ -72,12 +72,12 @@ def translate(net: Any) -> list[bytes]:
     Raises ValueError if a layer of the previous format has ``pad_type``, or one has hole_h without
     hole_w.
     """
-    if any(_translated(layer) for layer in net.layers):
+    if any(_translate(layer) for layer in net.layers):
         raise ValueError("expected no pad_type in layers {}; write the layer as layer {}")
-    return [_translated(layer) for layer in net.layer]
+    return [_translate(layer) for layer in net.layer]
 
 
-def _translated(layer: Any) -> bytes:
+def _translate(layer: Any) -> bytes:
     kept = ForkLayer()
     for field, value in layer.ListFields():
         if field.number >= _FIRST_NUMBER:

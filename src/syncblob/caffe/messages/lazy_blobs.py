@@ -90,7 +90,7 @@ class ValuesInFile:
         """Read the bytes of the values from an offset on."""
         first, skipped = divmod(offset, self.dtype.itemsize)
         if skipped or len(buffer) % self.dtype.itemsize:
-            # Accesses of raw bytes divide values.
+            # An access of raw bytes may begin or end inside a value.
             count = -(-(skipped + len(buffer)) // self.dtype.itemsize)
             whole: NDArray[np.generic] = np.empty(count, self.dtype)
             self.values.read_into(self.file, whole, first=first)
@@ -226,7 +226,7 @@ def parts_of(blob: Blob, *, diff: bool) -> Iterator[ValuesInFile | NDArray[np.ge
         end = stop
 
 
-def unchanged(blob: Blob, *, write_diff: bool | None) -> tuple[OpenFile, BlobIndex] | None:
+def find_unchanged(blob: Blob, *, write_diff: bool | None) -> tuple[OpenFile, BlobIndex] | None:
     """Return the file and the position that a Blob was read from, if it has not changed since.
 
     Values that have been accessed are compared with the file bit for bit, by a const access on the

@@ -26,7 +26,6 @@ from numpy.typing import NDArray
 
 from syncblob.errors import ModelFileError
 
-_HEAD = 1 << 12
 _PIECE = 1 << 20
 """Bytes that a thread reads at a time. Small pieces balance the load."""
 _WORTH_A_THREAD = 1 << 22
@@ -90,7 +89,7 @@ class OpenFile:
     Raises TypeError if `path` is not a path, and OSError if the file cannot be opened.
     """
 
-    __slots__ = ("__weakref__", "_descriptor", "_head", "reference")
+    __slots__ = ("__weakref__", "_descriptor", "reference")
 
     reference: FileReference
     """What finds the file again after this object is gone."""
@@ -110,7 +109,6 @@ class OpenFile:
         self._descriptor: Descriptor | None = descriptor
         self.reference = reference
         reference.note(self)
-        self._head = memoryview(b"")
 
     @property
     def path(self) -> str:
@@ -129,16 +127,9 @@ class OpenFile:
     def read(self, start: int, stop: int) -> memoryview:
         """Return the bytes in ``[start, stop)``.
 
-        The head of the file, which tells what it is and where fields begin, is read once. Raises
-        the errors of `read_into`, but detects a write to the file only if the file has become too
-        short. Call `require_unchanged` after the last of several related reads.
+        Raises the errors of `read_into`, but detects a write only if the file has become
+        too short. Call `require_unchanged` after the last of several related reads.
         """
-        if stop <= _HEAD and not self._head:
-            head = memoryview(bytearray(min(_HEAD, len(self))))
-            self._fill(head, 0)
-            self._head = head.toreadonly()
-        if stop <= len(self._head) and self._descriptor is not None:
-            return self._head[start:stop]
         content = memoryview(bytearray(stop - start))
         self._fill(content, start)
         return content
@@ -149,26 +140,26 @@ class OpenFile:
         Raises ValueError after `close`, ModelFileError if the file has been written to since it was
         opened, and OSError if it cannot be read.
         """
-        # Another thread may close the file meanwhile, so what was read from is asked.
-        # Check after the read, to detect a write during it.
+        # Check after the read, to detect a write during it; and on the descriptor that was read,
+        # because another thread may have closed this file.
         self.require_unchanged(self._fill(target.data, offset))
 
     def _fill(self, target: memoryview, offset: int) -> Descriptor:
         """Read bytes, a large number of them by several threads. Return what was read from."""
-        descriptor = self._require_open()
+        descriptor = self._descriptor or self._require_open()
 
         def read_piece(begin: int) -> None:
             descriptor.read(target[begin : begin + _PIECE], offset + begin)
 
         try:
             if len(target) >= _WORTH_A_THREAD:
-                # There are no new threads while the interpreter shuts down.
+                # While the interpreter shuts down, no thread can be started: RuntimeError.
                 with contextlib.suppress(RuntimeError), ThreadPoolExecutor(_THREADS) as pool:
                     list(pool.map(read_piece, range(0, len(target), _PIECE)))
                     return descriptor
             descriptor.read(target, offset)
         except EOFError as error:
-            raise self._changed_error(os.fstat(descriptor.number).st_size) from error
+            raise self._change_error(os.fstat(descriptor.number).st_size) from error
         return descriptor
 
     def require_unchanged(self, descriptor: Descriptor | None = None) -> None:
@@ -176,19 +167,10 @@ class OpenFile:
 
         Raises ValueError and ModelFileError as `read_into` does.
         """
-        descriptor = descriptor or self._require_open()
+        descriptor = descriptor or self._descriptor or self._require_open()
         status = os.fstat(descriptor.number)
-        if (status.st_size, status.st_mtime_ns) != self.identity[2:]:
-            raise self._changed_error(status.st_size)
-
-    @property
-    def readable(self) -> bool:
-        """Whether it is neither closed nor written to since it was opened."""
-        try:
-            self.require_unchanged()
-        except (ValueError, ModelFileError):
-            return False
-        return True
+        if (status.st_size, status.st_mtime_ns) != self.reference.identity[2:]:
+            raise self._change_error(status.st_size)
 
     def _require_open(self) -> Descriptor:
         if self._descriptor is None:
@@ -198,7 +180,7 @@ class OpenFile:
             )
         return self._descriptor
 
-    def _changed_error(self, size: int) -> ModelFileError:
+    def _change_error(self, size: int) -> ModelFileError:
         before = self.identity[2]
         sizes = f"had {before} bytes when it was opened and has {size} now"
         change = "has changed since it was opened" if size == before else sizes
@@ -245,7 +227,10 @@ class FileReference:
     def __call__(self) -> OpenFile | None:
         """Return the file, opened again if necessary; None if it was closed or has changed."""
         if (file := self._file()) is not None:
-            return file if file.readable else None
+            with contextlib.suppress(ValueError, ModelFileError):
+                file.require_unchanged()
+                return file
+            return None
         descriptor = self._descriptor()
         if self._closed or (descriptor is None and not self.is_named):
             return None

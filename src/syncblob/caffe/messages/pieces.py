@@ -29,10 +29,10 @@ from syncblob.caffe.messages.fields import (
 )
 from syncblob.caffe.messages.lazy_blobs import (
     ValuesInFile,
+    find_unchanged,
     had_diff,
     origin_of,
     parts_of,
-    unchanged,
 )
 from syncblob.caffe.messages.open_file import OpenFile
 from syncblob.caffe.messages.read_blobproto import MessageIndex
@@ -144,12 +144,12 @@ def require_message_size(pieces: Sequence[Piece], message: str, contents: str) -
 def require_readable(pieces: Sequence[Piece], kind: type[Message], contents: str) -> None:
     """Raise ValueError, which names the contents, if a message could not be read again."""
     try:
-        MessageIndex(WireReader(_Planned(pieces)), kind)
+        MessageIndex(WireReader(_Plan(pieces)), kind)
     except ModelFileError as error:
         raise ValueError(f"{contents} could not be opened again: {error.message}") from error
 
 
-class _Planned:
+class _Plan:
     """A message that is not yet written, to look for its fields. All values are zeros."""
 
     def __init__(self, pieces: Sequence[Piece]) -> None:
@@ -203,7 +203,7 @@ def blob_pieces(blob: Blob, *, write_diff: bool | None, legacy: bool | None = No
         legacy = origin is not None and origin.index.legacy
     # HDF5 has no message around the values, so there is no start and stop.
     if origin is not None and origin.index.stop and origin.index.legacy == legacy:
-        found = unchanged(blob, write_diff=write_diff)
+        found = find_unchanged(blob, write_diff=write_diff)
         if found is not None:
             file, index = found
             return [FileRange(file, index.start, index.stop)]

@@ -13,7 +13,7 @@ from syncblob.caffe._pb.caffe_pb2 import NetParameter, SolverParameter
 from syncblob.caffe.messages.file_objects import Source, name_of, open_source, replacing
 from syncblob.caffe.messages.forks import translate, twin
 from syncblob.caffe.messages.string_fields import (
-    parsed,
+    parse,
     require_complete,
     unknown_fields,
     without_fork_settings,
@@ -130,7 +130,7 @@ def _read(kind: type[M], path: Source, *, ignore_unknown: bool, forks: bool = Fa
         content.decode("utf-8-sig", errors="surrogateescape"),
     )
     try:
-        message = _parsed(text, kind, ignore_unknown=ignore_unknown, forks=forks)
+        message = _parse(text, kind, ignore_unknown=ignore_unknown, forks=forks)
         require_complete(message)
     except text_format.ParseError as error:
         raise ModelFileError(_explain(error, text.split("\n"), kind), path=name) from error
@@ -196,7 +196,7 @@ def definition_text(net: NetParameter | SolverParameter) -> str:
     return text_format.MessageToString(without_fork_settings(net), as_utf8=False)
 
 
-def _parsed(text: str, kind: type[M], *, ignore_unknown: bool, forks: bool) -> M:
+def _parse(text: str, kind: type[M], *, ignore_unknown: bool, forks: bool) -> M:
     """Parse a definition whose strings may escape any bytes."""
     values: tuple[tuple[str, str], ...] = ()
     while True:
@@ -206,13 +206,13 @@ def _parsed(text: str, kind: type[M], *, ignore_unknown: bool, forks: bool) -> M
             break
         except text_format.ParseError as error:
             found = _NO_VALUE.search(str(error))
-            # A type in the words of the current format is a slip.
+            # A layer type spelt as in the current format is a mistake, not the type of a fork.
             slip = found and found[1].endswith(".LayerType") and not found[2].isupper()
             if not ignore_unknown or not found or slip or len(values) == _MOST_VALUES:
                 raise
             values += ((found[1], found[2]),)
     kept = translate(read) if forks else ()
-    message: M = parsed(kind, read.SerializePartialToString())
+    message: M = parse(kind, read.SerializePartialToString())
     message.DiscardUnknownFields()  # values that an enum lacks
     for layer, settings in zip(getattr(message, "layer", ()), kept, strict=False):
         layer.MergeFromString(settings)

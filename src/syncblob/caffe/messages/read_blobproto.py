@@ -43,7 +43,7 @@ from syncblob.caffe.messages.fields import (
     RAW_DIFF,
     RAW_DIFF_TYPE,
 )
-from syncblob.caffe.messages.string_fields import decoded, parsed
+from syncblob.caffe.messages.string_fields import decode_text, parse
 from syncblob.caffe.messages.values import Run, Values
 from syncblob.caffe.messages.wire import Field, WireReader, WireType, length_field
 from syncblob.formats import as_shape
@@ -176,14 +176,14 @@ class MessageIndex(Generic[M]):
     def __init__(
         self, reader: WireReader, kind: type[M], start: int = 0, stop: int | None = None
     ) -> None:
-        # One of its own, because the fields that it has found count.
+        # A new reader, because each counts the fields that it finds up to a limit.
         self._reader = WireReader(reader.contents, reader.path)
         self._blobs: list[_Blob] = []
         self._layers = 0
         stop = len(reader.contents) if stop is None else stop
         rest = self._without_values(kind.DESCRIPTOR, start, stop)
         try:
-            self.message: M = parsed(kind, bytes(rest))
+            self.message: M = parse(kind, bytes(rest))
         except DecodeError as error:
             raise reader.error(
                 f"the settings of the net or of its layers, or the shapes of blobs, are damaged "
@@ -233,7 +233,7 @@ class MessageIndex(Generic[M]):
                 f"double, single or half precision, in field {type_number}; got {got}",
                 raw.start,
             )
-        return Values(_RAW_TYPES[type_], tuple(_packed(self._reader, raw, _RAW_TYPES[type_])))
+        return Values(_RAW_TYPES[type_], tuple(_run_of(self._reader, raw, _RAW_TYPES[type_])))
 
     def _without_values(self, kind: Any, start: int, stop: int) -> bytearray:
         """Copy the message in ``[start, stop)``, but leave out the values of its blobs."""
@@ -262,7 +262,7 @@ class MessageIndex(Generic[M]):
             elif kind is BlobProto.DESCRIPTOR and self._locate(found):
                 new = b""
             elif caffes.name == "name" and kind.name != "NetParameter":
-                reader.layer = decoded(bytes(reader.read(found.start, found.stop)))
+                reader.layer = decode_text(bytes(reader.read(found.start, found.stop)))
             if new is not None:
                 rest += reader.read(copied, begin)
                 rest += new
@@ -282,13 +282,13 @@ class MessageIndex(Generic[M]):
         if number not in _VALUES:
             return False
         if found.wire_type is WireType.LENGTH:
-            blob.runs[number] += _packed(self._reader, found, _VALUES[number])
+            blob.runs[number] += _run_of(self._reader, found, _VALUES[number])
         else:
             blob.runs[number].append(Run(found.start, found.records, found.stride))
         return True
 
 
-def _packed(reader: WireReader, field: Field, dtype: np.dtype[np.generic]) -> list[Run]:
+def _run_of(reader: WireReader, field: Field, dtype: np.dtype[np.generic]) -> list[Run]:
     """Return the values that fill the payload of a field."""
     count, rest = divmod(field.stop - field.start, dtype.itemsize)
     if rest:

@@ -33,17 +33,17 @@ class _AnyText(str):
         return super().encode(errors="surrogateescape")
 
 
-def decoded(text: str | bytes) -> str:
+def decode_text(text: str | bytes) -> str:
     """Return a string that protobuf may have returned as bytes."""
     return text.decode(errors="surrogateescape") if isinstance(text, bytes) else str(text)
 
 
-def encoded(text: str | bytes) -> bytes:
+def encode_text(text: str | bytes) -> bytes:
     """Return the bytes of a string in a file."""
     return text if isinstance(text, bytes) else text.encode(errors="surrogateescape")
 
 
-def escaped(name: str) -> str:
+def escape(name: str) -> str:
     r"""Escape characters that are not printable.
 
     Newlines and the escape sequences of terminals become ``\n``, ``\x1b`` and the like. Invalid
@@ -51,19 +51,19 @@ def escaped(name: str) -> str:
     """
     return "".join(
         char if char.isprintable() else char.encode("unicode_escape").decode("ascii")
-        for char in encoded(name).decode(errors="replace")
+        for char in encode_text(name).decode(errors="replace")
     )
 
 
 def is_utf8(text: str) -> bool:
     """Return whether a string has no bytes that are not UTF-8."""
-    return text.isascii() or text == encoded(text).decode(errors="replace")
+    return text.isascii() or text == encode_text(text).decode(errors="replace")
 
 
 def put_texts(message: Message, name: str, texts: Iterable[str | bytes]) -> None:
     """Set a field to strings; a singular field to the last of them."""
     number = message.DESCRIPTOR.fields_by_name[name].number
-    content = b"".join(length_field(number, encoded(text)) for text in texts)
+    content = b"".join(length_field(number, encode_text(text)) for text in texts)
     message.ClearField(name)
     try:
         message.MergeFromString(content)
@@ -72,7 +72,7 @@ def put_texts(message: Message, name: str, texts: Iterable[str | bytes]) -> None
         _merge(message, content)
 
 
-def parsed(kind: type[M], content: bytes) -> M:
+def parse(kind: type[M], content: bytes) -> M:
     """Parse a message whose strings may have any encoding. Raises DecodeError if it is damaged."""
     try:
         return kind.FromString(content)
@@ -149,7 +149,7 @@ def require_complete(message: Any) -> None:
 
 
 @contextlib.contextmanager
-def naming(place: str) -> Iterator[None]:
+def at_place(place: str) -> Iterator[None]:
     """Prefix the message of an error with a place."""
     try:
         yield

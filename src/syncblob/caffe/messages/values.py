@@ -43,7 +43,7 @@ class Values:
     """Bytes to read at a time."""
 
     @classmethod
-    def packed(cls, dtype: np.dtype[np.generic], start: int, count: int) -> Self:
+    def in_order(cls, dtype: np.dtype[np.generic], start: int, count: int) -> Self:
         """Return the position of values without gaps."""
         return cls(dtype, (Run(start, count, dtype.itemsize),) if count else ())
 
@@ -79,7 +79,7 @@ class Values:
             and self.runs[0].stride == target.itemsize
             and (target.dtype == self.dtype)
         ):
-            # The usual case, in the time of one read.
+            # The usual case costs one read.
             start = self.runs[0].start + first * target.itemsize
             contents.read_into(target.view(np.uint8), start)
             return

@@ -68,7 +68,7 @@ def copy_trained_layers(
     new = any(given.get(name) and not layer.blobs for name, layer in layers.items())
     computed = computed_blobs(target) if new else {}
     found = {
-        name: _fitting(layers[name], computed.get(name), entries)
+        name: _match_blobs(layers[name], computed.get(name), entries)
         for name, entries in given.items()
         if name in layers
     }
@@ -158,7 +158,7 @@ def _copy_values(blob: Blob, theirs: Blob) -> None:
         blob.diff.copy_from((theirs.diff if values is None else values).reshape(blob.shape))
 
 
-def _fitting(
+def _match_blobs(
     target: Layer, computed: list[ExpectedBlob] | None, found: Sequence[Entry]
 ) -> list[_Match]:
     """Match blobs of the source with those that the target layer has, or asks for.

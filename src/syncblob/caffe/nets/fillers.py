@@ -16,7 +16,7 @@ from syncblob.formats import Blob
 _Values = NDArray[np.float32]
 
 
-def filled(
+def fill_blob(
     shape: Shape, filler: FillerParameter | float | None, random: np.random.Generator
 ) -> Blob:
     """Make a float32 Blob and fill it as Caffe's filler does, with one value, or with zeros.

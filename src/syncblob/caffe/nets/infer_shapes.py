@@ -11,8 +11,8 @@ from typing import SupportsIndex
 import numpy as np
 
 from syncblob.caffe.messages.fields import shapes_agree
-from syncblob.caffe.messages.string_fields import naming, require_complete
-from syncblob.caffe.nets.fillers import filled
+from syncblob.caffe.messages.string_fields import at_place, require_complete
+from syncblob.caffe.nets.fillers import fill_blob
 from syncblob.caffe.nets.layer import Entry, Layer
 from syncblob.caffe.nets.layer_types import (
     DATA,
@@ -62,10 +62,10 @@ def infer_shapes(layers: Iterable[Layer], shapes: Given) -> NetShapes:
     named: dict[str, Shape] = {}
     weights = []
     for layer, expected in net.steps():
-        weights.append(tuple(_known(blob.dims) for blob in expected or ()))
+        weights.append(tuple(_shape_of(blob.dims) for blob in expected or ()))
         for number, shape in enumerate(weights[-1]):
             if name := param_name(layer, number):
-                _require_shared(layer, number, shape, named.setdefault(name, shape))
+                _require_shareable(layer, number, shape, named.setdefault(name, shape))
         if expected:
             params.setdefault(layer.name, weights[-1])
     return NetShapes(net.blobs, params, net.missing, tuple(weights))
@@ -74,7 +74,7 @@ def infer_shapes(layers: Iterable[Layer], shapes: Given) -> NetShapes:
 def computed_blobs(layers: Iterable[Layer]) -> dict[str, list[ExpectedBlob]]:
     """Return the blobs of layers, by name, as far as the shapes of their bottoms are known."""
     known: dict[str, list[ExpectedBlob]] = {}
-    with contextlib.suppress(ValueError):  # the rest of the net has no shapes
+    with contextlib.suppress(ValueError):  # shapes after the first error stay unknown
         for layer, expected in _Net(layers, {}).steps():
             if expected is not None:
                 known.setdefault(layer.name, expected)
@@ -93,7 +93,7 @@ def fill_layers(
     new = []
     for layer, expected in steps:
         if layer.blobs and expected is not None:
-            _require_fitting(layer, expected)
+            _require_fit(layer, expected)
         elif expected:
             entries = [
                 _new_entry(layer, number, blob, named, random)
@@ -129,11 +129,11 @@ def _new_entry(
     random: np.random.Generator,
 ) -> Entry:
     """Return a blob that a layer lacks. Record one with a name, which layers share."""
-    name, shape = param_name(layer, number), _known(expected.dims)
+    name, shape = param_name(layer, number), _shape_of(expected.dims)
     if name in named:
         return shared_entry(layer, number, named[name], shape)
-    with naming(f"{_place(layer)}: blob {number}"):
-        entry = Entry(filled(shape, expected.filler, random))
+    with at_place(f"{_place(layer)}: blob {number}"):
+        entry = Entry(fill_blob(shape, expected.filler, random))
     if name:
         named[name] = entry
     return entry
@@ -146,7 +146,7 @@ class _Net:
         self._layers = list(layers)
         self._given: dict[str, Shape] = {}
         for name, shape in shapes.items():
-            with naming(f"the shape of {name!r}"):
+            with at_place(f"the shape of {name!r}"):
                 self._given[name] = as_shape(shape)
                 require_blob(self._given[name])
         names = {name for layer in self._layers for name in (*layer.bottoms, *layer.tops)}
@@ -157,7 +157,7 @@ class _Net:
             )
         self.blobs: dict[str, Shape] = {}
         self.missing: dict[str, str] = {}
-        self._made: set[str] = set()
+        self._blob_of: set[str] = set()
 
     def steps(self) -> Iterator[tuple[Layer, list[ExpectedBlob] | None]]:
         """Yield the layers in order, after putting the shapes of their tops into `blobs`.
@@ -168,20 +168,20 @@ class _Net:
             found = [self._bottom(layer, name) for name in layer.bottoms]
             known = [shape for shape in found if shape is not None]
             bottoms = known if len(known) == len(found) else None
-            with naming(_place(layer)):
+            with at_place(_place(layer)):
                 require_complete(layer.proto)
                 tops = self._tops(layer, bottoms)
                 expected = None if bottoms is None else expected_blobs(layer.proto, bottoms)
                 for allocated in (*filter(None, tops), *(blob.dims for blob in expected or ())):
-                    require_blob(_known(allocated))
+                    require_blob(_shape_of(allocated))
                 for number, (name, shape) in enumerate(zip(layer.tops, tops, strict=True)):
                     self._put(name, shape, in_place=_is_in_place(layer, number))
             yield layer, expected
 
     def _bottom(self, layer: Layer, name: str) -> Shape | None:
         """Return the shape of a bottom, which is an input of the net if no layer computed it."""
-        if name not in self._made:
-            self._made.add(name)
+        if name not in self._blob_of:
+            self._blob_of.add(name)
             if name in self._given:
                 self.blobs[name] = self._given[name]
             else:
@@ -216,18 +216,18 @@ class _Net:
             elif problem and (shape is None or None in shape):
                 self._miss(layer, name, problem, shape)
                 shape = None
-            tops.append(None if shape is None else _known(shape))
+            tops.append(None if shape is None else _shape_of(shape))
         return tops
 
     def _put(self, name: str, shape: Shape | None, *, in_place: bool) -> None:
-        if name in self._made and not in_place:
+        if name in self._blob_of and not in_place:
             raise ValueError(
                 f"its top {name!r} is that of an earlier layer too; if the layers are those of two "
                 f"phases, take one: ModelFile.from_net(net, phase='TEST')"
             )
         if shape is not None and self._given.get(name, shape) != shape:
             raise ValueError(f"its top {name!r} has shape {shape}, not {self._given[name]}")
-        self._made.add(name)
+        self._blob_of.add(name)
         if shape is None:
             self.blobs.pop(name, None)
         else:
@@ -235,7 +235,7 @@ class _Net:
 
 
 def _is_in_place(layer: Layer, number: int) -> bool:
-    # Not the tuples of all names, which take as long as the whole layer.
+    # `layer.bottoms` would make a tuple of all names for each top: quadratic in their number.
     proto = layer.proto
     return list(proto.bottom[number : number + 1]) == list(proto.top[number : number + 1])
 
@@ -248,11 +248,11 @@ def shared_entry(layer: Layer, number: int, entry: Entry, shape: Shape) -> Entry
     theirs = entry.blob.shape
     if shape == theirs:
         return entry
-    _require_shared(layer, number, shape, theirs, legacy=entry.legacy)
+    _require_shareable(layer, number, shape, theirs, legacy=entry.legacy)
     return Entry(entry.blob.reshape(shape))
 
 
-def _require_shared(
+def _require_shareable(
     layer: Layer, number: int, shape: Shape, theirs: Shape, *, legacy: bool = False
 ) -> None:
     spec = layer.proto.param[number]
@@ -264,8 +264,8 @@ def _require_shared(
         )
 
 
-def _require_fitting(layer: Layer, expected: list[ExpectedBlob]) -> None:
-    with naming(_place(layer)):
+def _require_fit(layer: Layer, expected: list[ExpectedBlob]) -> None:
+    with at_place(_place(layer)):
         entries = layer.blobs.entries
         if len(entries) != len(expected):
             raise ValueError(f"expected {len(expected)} blobs, got {len(entries)}")
@@ -274,7 +274,7 @@ def _require_fitting(layer: Layer, expected: list[ExpectedBlob]) -> None:
                 raise ValueError(f"blob {number}: expected shape {place}, got {entry.blob.shape}")
 
 
-def _known(dims: Partial) -> Shape:
+def _shape_of(dims: Partial) -> Shape:
     """Return a shape whose dimensions are all known."""
     return tuple(dim for dim in dims if dim is not None)
 

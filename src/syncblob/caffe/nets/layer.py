@@ -13,10 +13,10 @@ from syncblob.caffe._pb.caffe_pb2 import LayerParameter
 from syncblob.caffe.messages.fields import LEGACY_AXES, LEGACY_NAMES
 from syncblob.caffe.messages.lazy_blobs import independent_copy, is_legacy
 from syncblob.caffe.messages.string_fields import (
-    decoded,
-    escaped,
-    naming,
-    parsed,
+    at_place,
+    decode_text,
+    escape,
+    parse,
     put_texts,
     require_complete,
 )
@@ -105,8 +105,8 @@ class Layer:
         :meta private:
         """
         layer = cls.__new__(cls)
-        layer._proto = proto  # noqa: SLF001  # its own
-        layer._blobs = LayerBlobs(decoded(proto.name), blobs)  # noqa: SLF001  # as above
+        layer._proto = proto  # noqa: SLF001  # a field of the new layer
+        layer._blobs = LayerBlobs(decode_text(proto.name), blobs)  # noqa: SLF001  # a field of the new layer
         return layer
 
     def __copy__(self) -> Self:
@@ -115,7 +115,7 @@ class Layer:
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle the settings as bytes, because their strings may have any encoding."""
-        return _unpickled, (type(self), serialised(self._proto), self._blobs)
+        return _unpickle, (type(self), serialise(self._proto), self._blobs)
 
     def rename(self, name: str) -> None:
         """Change the name, for models, which find layers by it.
@@ -140,7 +140,7 @@ class Layer:
     @property
     def type(self) -> str:
         """The type. Can be assigned."""
-        return decoded(self._proto.type)
+        return decode_text(self._proto.type)
 
     @type.setter  # noqa: A003  # the property
     def type(self, value: str) -> None:
@@ -149,7 +149,7 @@ class Layer:
     @property
     def bottoms(self) -> tuple[str, ...]:
         """Names of the inputs. A list can be assigned."""
-        return tuple(map(decoded, self._proto.bottom))
+        return tuple(map(decode_text, self._proto.bottom))
 
     @bottoms.setter
     def bottoms(self, value: Iterable[str]) -> None:
@@ -158,7 +158,7 @@ class Layer:
     @property
     def tops(self) -> tuple[str, ...]:
         """Names of the outputs. A list can be assigned."""
-        return tuple(map(decoded, self._proto.top))
+        return tuple(map(decode_text, self._proto.top))
 
     @tops.setter
     def tops(self, value: Iterable[str]) -> None:
@@ -196,10 +196,10 @@ class Layer:
 
         :meta private:
         """
-        with naming(f"layer {self.name!r}"):
-            if not self._proto.IsInitialized() and serialised(self._proto) not in read:
+        with at_place(f"layer {self.name!r}"):
+            if not self._proto.IsInitialized() and serialise(self._proto) not in read:
                 require_complete(self._proto)
-            if decoded(self._proto.name) != self.name:
+            if decode_text(self._proto.name) != self.name:
                 raise ValueError(
                     f"expected the same name in its proto, got {self._proto.name!r}; model.rename "
                     f"changes the name of a layer, and for another layer take a copy of its "
@@ -241,8 +241,8 @@ class Layer:
         return f"<Layer {self.name!r} {self.type or 'of no type'}, blobs: {shapes or 'none'}>"
 
 
-def _unpickled(kind: type[Layer], settings: bytes, blobs: LayerBlobs) -> Layer:
-    return kind.of_own(parsed(LayerParameter, settings), blobs)
+def _unpickle(kind: type[Layer], settings: bytes, blobs: LayerBlobs) -> Layer:
+    return kind.of_own(parse(LayerParameter, settings), blobs)
 
 
 class Entry(NamedTuple):
@@ -257,10 +257,10 @@ class Entry(NamedTuple):
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle the Blob that this one is a view of, so that layers still share its memory."""
-        return _restored, (unshaped(self.blob), self.blob.shape, self.legacy)
+        return _restore, (unshaped(self.blob), self.blob.shape, self.legacy)
 
 
-def _restored(blob: Blob, shape: tuple[int, ...], legacy: bool) -> Entry:
+def _restore(blob: Blob, shape: tuple[int, ...], legacy: bool) -> Entry:
     return Entry(blob if blob.shape == shape else blob.reshape(shape), legacy)
 
 
@@ -292,7 +292,7 @@ class LayerBlobs(MutableSequence[Blob]):
 
     def __init__(self, layer: str, blobs: Iterable[Any] = ()) -> None:
         self.layer: str = layer
-        self.put(self._made_of(blobs))
+        self.put(self._entries_of(blobs))
 
     @overload
     def __getitem__(self, index: int) -> Blob: ...
@@ -329,7 +329,7 @@ class LayerBlobs(MutableSequence[Blob]):
 
     def insert(self, index: int, value: Any) -> None:
         """Insert an array before a Blob."""
-        self.entries.insert(index, _entry(self._made(index, value)))
+        self.entries.insert(index, _entry(self._as_blob(index, value)))
         self._name_blobs()
 
     def assign(self, blobs: Iterable[Any]) -> None:
@@ -338,7 +338,7 @@ class LayerBlobs(MutableSequence[Blob]):
         Each array replaces the Blob with its index: a list of numbers gets that Blob's dtype, and
         integers in place of floats raise TypeError. Nothing has changed then.
         """
-        self.put(self._made_of(blobs, self.entries))
+        self.put(self._entries_of(blobs, self.entries))
 
     def put(self, entries: list[Entry]) -> None:
         """Replace all entries, for this package.
@@ -358,14 +358,14 @@ class LayerBlobs(MutableSequence[Blob]):
 
     def _name_blobs(self, before: str | None = None) -> None:
         """Name the Blobs after the layer, whose name was `before`. Keep names given by the user."""
-        mine = f"{escaped(self.layer if before is None else before)}["
+        mine = f"{escape(self.layer if before is None else before)}["
         for number, blob in enumerate(self):
-            name = f"{escaped(self.layer)}[{number}]" if self.layer else ""
+            name = f"{escape(self.layer)}[{number}]" if self.layer else ""
             for memory in (blob.memory, memory_of(blob, diff=True)):
                 if memory is not None and (not memory.name or memory.name.startswith(mine)):
                     memory.name = name
 
-    def _made_of(self, blobs: Iterable[Any], old: Sequence[Entry] = ()) -> list[Entry]:
+    def _entries_of(self, blobs: Iterable[Any], old: Sequence[Entry] = ()) -> list[Entry]:
         """Make entries from arrays. They replace the entries of `old`, one by one."""
         if isinstance(blobs, LayerBlobs):
             for at, (entry, replaced) in enumerate(zip(blobs.entries, old, strict=False)):
@@ -377,11 +377,13 @@ class LayerBlobs(MutableSequence[Blob]):
                 f"{tuple(blobs.shape)}; put it in a list: [array]"
             )
         return [
-            _entry(self._in_place_of(old[at], at, blob) if at < len(old) else self._made(at, blob))
+            _entry(
+                self._in_place_of(old[at], at, blob) if at < len(old) else self._as_blob(at, blob)
+            )
             for at, blob in enumerate(blobs)
         ]
 
-    def _made(self, index: int, array: Any, dtype: DTypeLike | None = None) -> Blob:
+    def _as_blob(self, index: int, array: Any, dtype: DTypeLike | None = None) -> Blob:
         return as_named_blob(f"layer {self.layer!r}, blob {index}", array, dtype)
 
     def _in_place_of(self, old: Entry, index: int, array: Any) -> Blob:
@@ -394,7 +396,7 @@ class LayerBlobs(MutableSequence[Blob]):
         """
         dtype = old.blob.dtype
         # Python numbers have no dtype.
-        blob = self._made(index, array, dtype if isinstance(array, (list, tuple)) else None)
+        blob = self._as_blob(index, array, dtype if isinstance(array, (list, tuple)) else None)
         if blob.dtype.kind in _NO_FLOATS and dtype.kind not in _NO_FLOATS:
             raise TypeError(
                 f"layer {self.layer!r}, blob {index}: expected floats, as {dtype}, got "
@@ -429,7 +431,7 @@ class LayerBlobs(MutableSequence[Blob]):
 
 def as_named_blob(place: str, array: Any, dtype: DTypeLike | None = None) -> Blob:
     """Make a Blob of an array. The message of an error names the place."""
-    with naming(place):
+    with at_place(place):
         return Blob.asarray(array, dtype)
 
 
@@ -446,7 +448,7 @@ def _as_texts(what: str, values: Iterable[str]) -> list[str]:
     return texts
 
 
-def serialised(proto: Message) -> bytes:
+def serialise(proto: Message) -> bytes:
     """Serialise a message such that equal messages give equal bytes."""
     content: bytes = proto.SerializePartialToString(deterministic=True)
     return content
@@ -464,4 +466,4 @@ def own_copy(kind: type[M], message: Any, advice: str) -> M:
         found = type(message).__name__ if descriptor is None else descriptor.name
         raise TypeError(f"expected a {wanted} message, got {found}; {advice}")
     require_complete(message)
-    return parsed(kind, message.SerializePartialToString())
+    return parse(kind, message.SerializePartialToString())

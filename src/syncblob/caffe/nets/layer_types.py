@@ -19,7 +19,7 @@ from syncblob.caffe.messages.fields import (
     LEGACY_AXES,
     MOST_AXES,
     MOST_ELEMENTS,
-    padded,
+    pad_axes,
     shapes_agree,
 )
 from syncblob.caffe.messages.upgrade_old_nets import DATA_LAYERS
@@ -163,7 +163,7 @@ def require_blob(shape: Shape) -> None:
     """Raise ValueError if Caffe cannot allocate a blob of a shape."""
     _expect(len(shape) <= MOST_AXES, f"a blob of at most {MOST_AXES} axes", len(shape))
     _expect(min(shape, default=0) >= 0, "no negative dimension", shape)
-    # Caffe multiplies from the left, and stays at 0.
+    # As Caffe multiplies: from the left, so dimensions after a 0 do not count.
     count = max(accumulate(shape, operator.mul), default=1)
     _expect(count <= MOST_ELEMENTS, f"a blob of at most {MOST_ELEMENTS} values", shape)
 
@@ -202,7 +202,7 @@ def own_shapes(layer: Layer) -> list[tuple[int, ...]]:
         return shapes
     for number, (shape, blob) in enumerate(zip(shapes, expected, strict=False)):
         short = shape[LEGACY_AXES - len(blob.dims) :]
-        if len(shape) == LEGACY_AXES > len(short) and shape == padded(short) and not blob.repeats:
+        if len(shape) == LEGACY_AXES > len(short) and shape == pad_axes(short) and not blob.repeats:
             shapes[number] = short
     return shapes
 
@@ -285,7 +285,7 @@ def _windows(settings: Any, image: Shape) -> Iterable[tuple[int, int, int, int]]
     return zip(image, extents, stride, pad, strict=True)
 
 
-def _convolved(settings: Any, image: Shape) -> Shape:
+def _size_after(settings: Any, image: Shape) -> Shape:
     rooms = [
         (size + 2 * pad - extent, stride) for size, extent, stride, pad in _windows(settings, image)
     ]
@@ -295,14 +295,14 @@ def _convolved(settings: Any, image: Shape) -> Shape:
     )
 
 
-def _deconvolved(settings: Any, image: Shape) -> Shape:
+def _size_before(settings: Any, image: Shape) -> Shape:
     return _as_image(
         stride * (size - 1) + extent - 2 * pad
         for size, extent, stride, pad in _windows(settings, image)
     )
 
 
-def _divided_up(image: Shape, strides: list[int]) -> Shape:
+def _divide_up(image: Shape, strides: list[int]) -> Shape:
     """Return the size with the padding of TensorFlow's SAME, pad_type 1 of synopsys-caffe."""
     return tuple(-(-size // stride) for size, stride in zip(image, strides, strict=True))
 
@@ -319,9 +319,9 @@ def _convolution(layer: LayerParameter, first: Shape, *others: Shape) -> list[Sh
     )
     image = first[axis + 1 :]
     spreads = layer.type == "Deconvolution"
-    dims = (_deconvolved if spreads else _convolved)(settings, image)
+    dims = (_size_before if spreads else _size_after)(settings, image)
     if not spreads and fork_settings(layer).pad_type:
-        dims = _divided_up(image, _of_axes(settings, "stride", len(image), 1))
+        dims = _divide_up(image, _of_axes(settings, "stride", len(image), 1))
     return [(*first[:axis], outputs, *dims)] * (1 + len(others))
 
 
@@ -356,7 +356,7 @@ def _im2col(settings: Any, bottom: Shape) -> list[Shape]:
     axis = _axis_of(settings.axis, bottom)
     image = bottom[axis + 1 :]
     channels = bottom[axis] * math.prod(_of_axes(settings, "kernel_size", len(image)))
-    return [(*bottom[:axis], channels, *_convolved(settings, image))]
+    return [(*bottom[:axis], channels, *_size_after(settings, image))]
 
 
 def _pooling(layer: LayerParameter, bottom: Shape) -> list[Shape]:
@@ -369,10 +369,10 @@ def _pooling(layer: LayerParameter, bottom: Shape) -> list[Shape]:
     if settings.global_pooling:
         pooled: Shape = (1, 1)
     elif fork_settings(layer).pad_type:
-        pooled = _divided_up(bottom[2:], stride)
+        pooled = _divide_up(bottom[2:], stride)
     else:
         floor = settings.round_mode == settings.FLOOR
-        pooled = _pooled(bottom[2:], kernel, stride, pad, floor=floor)
+        pooled = _pool(bottom[2:], kernel, stride, pad, floor=floor)
     return [(*bottom[:2], *pooled)] * (1 + (settings.pool == settings.MAX))
 
 
@@ -384,7 +384,7 @@ def _of_sides(settings: Any, stem: str, both: str = "") -> list[int]:
     return [getattr(settings, side if all(given) else both or stem) for side in sides]
 
 
-def _pooled(
+def _pool(
     image: Shape, kernel: list[int], stride: list[int], pad: list[int], *, floor: bool = False
 ) -> Shape:
     dims = []
@@ -407,7 +407,7 @@ def _spp(settings: Any, bottom: Shape) -> list[Shape]:
         pad = [(k * 2**level - size + 1) // 2 for k, size in zip(kernel, image, strict=True)]
         coarse = all(p < k for p, k in zip(pad, kernel, strict=True))
         _expect(coarse, f"an image large enough for level {level} of the pyramid", image)
-        pooled = _pooled(tuple(image), kernel, kernel, pad)
+        pooled = _pool(tuple(image), kernel, kernel, pad)
         if height == 1:
             return [(num, channels, *pooled)]
         counts.append(math.prod(pooled))
@@ -522,7 +522,7 @@ def _eltwise(_layer: object, *bottoms: Shape) -> list[Shape]:
 def _broadcast(layer: LayerParameter, first: Shape, *others: Shape) -> list[Shape]:
     settings: Any = layer.scale_param if layer.type == "Scale" else layer.bias_param
     count = len(others[0]) if others else settings.num_axes
-    axis = 0  # of a second bottom without axes
+    axis = 0  # a second bottom without axes fits any first one
     if others != ((),) or (layer.type == "Scale" and settings.bias_term):
         axis = _axis_of(settings.axis, first)
     _expect(
@@ -729,7 +729,7 @@ def _images(layer: LayerParameter) -> list[Partial]:
 def _depthwise(settings: Any, bottom: Shape) -> list[Shape]:
     # farmingyard/caffe-mobilenet, conv_dw_layer.cpp: num_output, group and axis have no effect.
     num, channels, *image = _sides(bottom)
-    return [(num, channels, *_convolved(settings, tuple(image)))]
+    return [(num, channels, *_size_after(settings, tuple(image)))]
 
 
 def _depthwise_blobs(settings: Any, *bottoms: Shape) -> list[ExpectedBlob]:
@@ -756,7 +756,7 @@ def _normalize_blobs(layer: LayerParameter, *bottoms: Shape) -> list[ExpectedBlo
         return []
     fork = fork_settings(layer)
     if not fork.HasField("norm_param"):
-        return None  # perhaps it was left out
+        return None  # the definition may have been read without the settings of forks
     return _factors(fork.norm_param, *bottoms, name="scale_filler", default=1.0)
 
 
@@ -764,7 +764,7 @@ def _bn_blobs(layer: LayerParameter, *bottoms: Shape) -> list[ExpectedBlob] | No
     """Return slope and bias; and mean and variance, but not in SegNet. TSN has (1, channels)."""
     # hszhao/PSPNet, yjxiong/caffe and alexgkendall/caffe-segnet: bn_layer.cpp.
     if not fork_settings(layer).HasField("bn_param"):
-        return None  # perhaps it was left out
+        return None  # the definition may have been read without the settings of forks
     settings = fork_settings(layer).bn_param
     fillers: tuple[FillerParameter | float | None, ...]
     fillers = settings.slope_filler, settings.bias_filler, None, 1.0 if settings.frozen else None
@@ -902,7 +902,7 @@ _LOSSES = "EuclideanLoss HingeLoss MultinomialLogisticLoss SigmoidCrossEntropyLo
 _TYPES = {
     **dict.fromkeys(_NEURONS.split(), LayerType(_same)),
     **dict.fromkeys(_IMAGES, LayerType(_images, "", 0, 0)),
-    # To these, Caffe adds the top.
+    # Caffe adds a top to a loss that has none.
     **dict.fromkeys(_LOSSES.split(), LayerType(_batch_loss, "", 2, 2, 0)),
     # yonghenglh6/DepthwiseConvolution is a convolution whose group says it all.
     **dict.fromkeys(

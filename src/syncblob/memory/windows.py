@@ -1,4 +1,4 @@
-"""New windows, and larger ones, for accesses of parts of a large memory.
+"""Windows of parts of a large memory: accesses of parts make them, and larger ones.
 
 Call the functions under the memory's lock.
 """
@@ -6,12 +6,13 @@ Call the functions under the memory's lock.
 from __future__ import annotations
 
 import operator
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from syncblob.memory.access_plan import Change
-from syncblob.memory.buffers import Buffers, Window, Windows, exchange
+from syncblob.memory.buffers import Window
 from syncblob.memory.changes import commit
-from syncblob.memory.operations import NotNowError, are_written, pinned
+from syncblob.memory.operations import NotNowError, are_written, pins
 from syncblob.memory.state_machine import MUTABLE, Access
 
 if TYPE_CHECKING:
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
 
     from syncblob._layout import Layout
     from syncblob.devices import Side
-    from syncblob.memory.await_async_copies import Upload
-    from syncblob.memory.ledger import Ledger
+    from syncblob.memory.buffers import Buffers, Windows
+    from syncblob.memory.ledger import Ledger, Upload
 
 
 # A memory of at most so many bytes has no windows: one buffer costs little more.
@@ -37,52 +38,35 @@ def divisible(buffers: Buffers) -> bool:
     return buffers.nbytes > _WHOLE
 
 
-def reaches(buffers: Buffers, side: int, start: int, stop: int) -> Sequence[tuple[int, int]]:
-    """Return the ranges to try for the window to make for an access of a range.
-
-    The last one is the union of the range and the windows that it overlaps. If most of the
-    memory would have windows then, everything comes first. Small memories have no windows: for
-    them, the result is empty.
-    """
-    if not side or not divisible(buffers):
-        return ()
-    everything = (0, buffers.nbytes)
-    replaced = buffers.within(side, start, stop)
-    low = min([start, *(window.start for window in replaced)])
-    # An array of no elements needs an address, too.
-    high = max([stop, low + 1, *(window.stop for window in replaced)])
-    apart = sum(map(_NBYTES, buffers.windows[side])) - sum(map(_NBYTES, replaced))
-    if high - low + apart <= _MOST * buffers.nbytes or (low, high) == everything:
-        return ((low, high),)
-    return everything, (low, high)
-
-
 def provide(  # noqa: PLR0913, PLR0917  # an access
     ledger: Ledger, side: Side, start: int, stop: int, reason: str, layout: Layout | None = None
 ) -> Window | None:
     """Return the window of a side that contains a range; make one of a part of a large memory.
 
-    Returns None if the access is to make one of everything.
+    That is of the union of the range and the windows that it overlaps. If most of the memory would
+    have windows then, it is of everything if possible. Returns None if the access is to make it.
     """
-    found = ledger.buffers.containing(side, start, stop)
-    tried = reaches(ledger.buffers, side, start, stop) if found is None else ()
-    if not tried or ledger.moving:
+    buffers = ledger.buffers
+    found = buffers.containing(side, start, stop)
+    if found is not None or not side or not divisible(buffers) or ledger.moving:
         return found
-    *larger, union = tried
-    try:
-        grow(ledger, side, *tried[0], reason, layout)
-    except (MemoryError, BufferError):
-        if not larger:
-            raise
-        grow(ledger, side, *union, reason, layout)
-    return ledger.buffers.containing(side, start, stop)
+    gone = buffers.within(side, start, stop)
+    low = min([start, *(window.start for window in gone)])
+    # An array of no elements needs an address, too.
+    high = max([stop, low + 1, *(window.stop for window in gone)])
+    nbytes = high - low + sum(map(_NBYTES, buffers.windows[side].all)) - sum(map(_NBYTES, gone))
+    if nbytes > _MOST * buffers.nbytes and (low, high) != (0, buffers.nbytes):
+        with suppress(MemoryError, BufferError):
+            return grow(ledger, side, 0, buffers.nbytes, reason, layout)
+    return grow(ledger, side, low, high, reason, layout)
 
 
 def grow(  # noqa: PLR0913, PLR0917  # a range, and the access that needs it
     ledger: Ledger, side: Side, start: int, stop: int, reason: str, layout: Layout | None = None
-) -> None:
+) -> Window:
     """Make a window of a range, which replaces those that it overlaps."""
-    commit(ledger, _plan_growth, side, MUTABLE, start, stop, reason, layout=layout)
+    window: Window = commit(ledger, _plan_growth, side, MUTABLE, start, stop, reason, layout=layout)
+    return window
 
 
 def _plan_growth(ledger: Ledger, side: Side, _access: Access, start: int, stop: int) -> Change:
@@ -90,10 +74,11 @@ def _plan_growth(ledger: Ledger, side: Side, _access: Access, start: int, stop: 
     windows = ledger.buffers.within(side, start, stop)
     replaced = [(w.start, w.stop) for w in windows]
     # Other threads write without the lock. The shortcuts are revoked, so that none begins to.
-    if replaced and (are_written(windows) or ledger in pinned(own=False)):
+    if replaced and (are_written(windows) or ledger in pins(own=False)):
         raise NotNowError(f"another thread is using {ledger.buffers.described()}")
-    for part in replaced:
-        holder = ledger.loans[side].holder_in(side, *part)
+    home: Any = ledger.buffers.home(side)
+    for window, part in zip(windows, replaced, strict=True):
+        holder = ledger.loans[side].holder_in(side, *part) or home.holder(window.array)
         if holder:
             raise BufferError(
                 f"bytes {start} to {stop} of {ledger.buffers.described()} are needed in one "
@@ -118,4 +103,4 @@ def _enlarge(ledger: Ledger, change: Change, _reason: str) -> tuple[Windows, Seq
         accelerator.settle(old.array)
         target = window.part(old.start, old.stop)
         accelerator.compute(operator.setitem, target, ..., old.array)
-    return exchange(buffers.windows[side], replaced, window), ()
+    return buffers.windows[side].exchange(buffers.nbytes, replaced, window), ()

@@ -22,12 +22,14 @@ from torch._C._functorch import get_unwrapped, is_functorch_wrapped_tensor
 from torch.utils import _python_dispatch
 
 from syncblob._dtypes import is_bfloat16
+from syncblob._source_lines import user_instruction
 from syncblob.arrays import dlpack_capsules
-from syncblob.blob.core import HOST_DATA, NOTHING_KEPT
+from syncblob.blob.core import HOST_DATA, HOST_DIFF, NOT_YET, NOTHING_KEPT
+from syncblob.calls.torch.devices import require_reach
+from syncblob.calls.torch.tracing import untraced
 from syncblob.devices import HOST, Side
-from syncblob.dispatch.torch.devices import require_reach
-from syncblob.dispatch.torch.tracing import untraced
 from syncblob.memory import CONST, MUTABLE, Access, SyncedMemory
+from syncblob.memory.borrows_and_aliases import NO_LOANS
 from syncblob.memory.verify import verifying
 
 if TYPE_CHECKING:
@@ -65,6 +67,11 @@ _NO_WAIT = -1
 @untraced
 def tensor_over(blob: BlobCore, *, copy: bool | None) -> torch.Tensor:
     """Return a tensor over a Blob's data; see `Blob.to_torch`."""
+    if blob.home is HOST and not copy:
+        # This function, its wrapper and `Blob.to_torch` are of this package.
+        alias = host_alias(blob, HOST_DATA, user_instruction(4))
+        if alias is not None:
+            return alias
     memory, layout = blob.memory, blob.layout
     if copy or (copy is None and blob.readonly):
         return private(memory, layout, blob.home, "to_torch")
@@ -88,16 +95,14 @@ def alias_over(
     The Blob must not be const or have negative strides. `place` is `HOST_DATA` for data and
     `HOST_DIFF` for diff; `noted` is the place of the user's code, if the caller knows it.
     """
-    tensor = host_alias(blob, memory, place, noted) if blob.home is HOST else None
+    tensor = host_alias(blob, place, noted) if blob.home is HOST else None
     if tensor is None:
         tensor, _ = tensor_over_memory(memory, blob.layout, blob.home, MUTABLE, reason)
         blob.keep_arrays(place, memory)
     return tensor
 
 
-def host_alias(
-    blob: BlobCore, memory: Any, place: int, noted: NotedPlace | None = None
-) -> torch.Tensor | None:
+def host_alias(blob: BlobCore, place: int, noted: NotedPlace | None = None) -> torch.Tensor | None:
     """Return an alias of data or diff on the host, if its access changes and copies nothing.
 
     Returns None in other cases, and for a const Blob and negative strides.
@@ -105,14 +110,29 @@ def host_alias(
     kept = blob.accessor_arrays[place]
     if kept is None:
         return None
-    layout: Any = blob.known_layout
     shortcut, exported = kept.shortcut, kept.exported
-    if exported is None or not shortcut.writable or shortcut.buffer is not memory.whole(Side.HOST):
+    if exported is None or not shortcut.writable:
         return None
+    memory: Any = blob.known_memory
+    layout: Any = blob.known_layout
+    if place == HOST_DIFF:
+        memory = blob.diff_memory()
+        if shortcut.buffer is not memory.whole(Side.HOST):
+            # The Blob has another diff now, because its base shares one.
+            return None
     array = exported.view()
-    loans = memory.ledger.own_loans(Side.HOST)
+    loans = memory.ledger.loans[Side.HOST]
+    if loans is NO_LOANS:
+        loans = memory.ledger.own_loans(Side.HOST)
     loans.lease(array, _KIND, layout.start, layout.stop, noted)
-    return _of_capsule(array.__dlpack__()) if shortcut.writable else None
+    capsule = array.__dlpack__()
+    # As `_of_capsule`.
+    tensor: torch.Tensor = (
+        _of_capsule(capsule)
+        if torch.is_inference_mode_enabled()
+        else torch._C._from_dlpack(capsule)
+    )
+    return tensor if shortcut.writable else None
 
 
 # --- loans ----------------------------------------------------------------------------------------
@@ -163,54 +183,30 @@ def host_loan(x: BlobCore, reason: str) -> Loan | None:
 
     Returns None if the Blob is on a CUDA device or has negative strides.
     """
-    kept = x.accessor_arrays[HOST_DATA]
-    if (kept is None or kept.tensor is None) and (not x.home.native or x.layout.reversed_axes):
-        return None
-    if kept is None or not kept.shortcut.readable:
-        kept = _kept_on_host(x, reason)
-    loan: Loan | None = None if kept is None else kept.tensor
-    # The version check detects writes through references that were not found.
-    if loan is not None and loan.tensor._version == loan.version:
-        return loan
     layout = x.layout
-    loan = None if kept is None else _loan_of(kept)
-    loan = loan or Loan(*tensor_over_memory(x.memory, layout, HOST, CONST, reason))
-    # Another thread may have replaced the buffer.
-    if kept is not None and HOST.address(kept.const) == loan.tensor.data_ptr() and layout.size:
-        _keep(x, layout, kept, loan)
-    return loan
-
-
-def loan_of_its_own(x: BlobCore, reason: str) -> Loan | None:
-    """Lend a Blob's newest data on the host, with a loan that the Blob does not keep.
-
-    Returns None for a const Blob and negative strides.
-    """
-    kept = None if x.readonly or x.layout.reversed_axes else _kept_on_host(x, reason)
-    return None if kept is None else _loan_of(kept)
-
-
-def _kept_on_host(x: BlobCore, reason: str) -> AccessorArrays | None:
-    """Return a Blob's kept arrays over its newest data on the host; None if there are none."""
+    if not x.home.native or layout.reversed_axes:
+        return None
     kept = x.accessor_arrays[HOST_DATA]
     if kept is None or not kept.shortcut.readable:
         x.const_view(HOST_DATA, reason)
+        if x.accessor_arrays[HOST_DATA] is NOT_YET:
+            x.keep_arrays(HOST_DATA, x.memory)
         kept = x.accessor_arrays[HOST_DATA]
-    if kept is None or kept.shortcut.readable:
-        return kept
-    # Another thread may have replaced the buffer.
-    return kept if kept.shortcut.buffer is x.memory.whole(Side.HOST) else None
-
-
-def _loan_of(kept: AccessorArrays) -> Loan:
-    """Return a loan over a kept array."""
-    if kept.exported is not None:
-        array = kept.exported.view()
-        return Loan(_of_capsule(array.__dlpack__()), array)
-    array = kept.const.view()
-    # As in `tensor_over_memory`.
-    array.flags.writeable = True
-    return Loan(*tensor_of(HOST, array))
+    # Beside an alias, it may stay unreadable. Another thread may have replaced the buffer.
+    if kept is None or not (
+        kept.shortcut.readable or kept.shortcut.buffer is x.memory.whole(Side.HOST)
+    ):
+        return Loan(*tensor_over_memory(x.memory, layout, HOST, CONST, reason))
+    loan: Loan | None = kept.tensor
+    # The version check detects writes through references that were not found.
+    if loan is None or loan.was_written:
+        array = (kept.const if kept.exported is None else kept.exported).view()
+        # As in `tensor_over_memory`.
+        array.flags.writeable = True
+        loan = Loan(*tensor_of(HOST, array))
+        if layout.size:
+            _keep(x, layout, kept, loan)
+    return loan
 
 
 def cuda_loan(x: BlobCore, home: Any, reason: str) -> Loan | None:
@@ -339,9 +335,13 @@ def address(tensor: torch.Tensor) -> int | None:
 
 
 def storage_range(tensor: torch.Tensor) -> tuple[int, int]:
-    """Return the address of a tensor's storage, and that of its end."""
-    storage = tensor.untyped_storage()
-    start = storage.data_ptr()
+    """Return the address of a tensor's storage, and that of its end; both 0 if it has none."""
+    try:
+        storage = tensor.untyped_storage()
+        start = storage.data_ptr()
+    except RuntimeError:
+        # As in `address`.
+        return 0, 0
     return start, start + storage.nbytes()
 
 
@@ -350,15 +350,16 @@ def partially_overlaps(tensor: torch.Tensor, other: torch.Tensor) -> bool:
 
     Torch detects an overlap only within one storage, and each export of a Blob has its own.
     """
-    if None in (address(tensor), address(other)):
-        return False
-    same = is_of_storage(tensor, other)
     start, stop = storage_range(tensor)
     other_start, other_stop = storage_range(other)
     return (
-        not (same and tensor.shape == other.shape and place_of(tensor) == place_of(other))
-        and start < other_stop
+        start < other_stop
         and other_start < stop
+        and not (
+            is_of_storage(tensor, other)
+            and tensor.shape == other.shape
+            and place_of(tensor) == place_of(other)
+        )
     )
 
 

@@ -1,4 +1,4 @@
-"""Starts asynchronous copies of the bytes that a side lacks: uploads by push, downloads by pull.
+"""Asynchronous copies of the bytes that a side lacks: uploads by push, downloads by pull.
 
 Call the functions under the memory's lock.
 """
@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 from syncblob.devices import Side
 from syncblob.memory import access_plan
 from syncblob.memory.access_plan import Change
-from syncblob.memory.await_async_copies import Upload, await_uploads
 from syncblob.memory.changes import commit
+from syncblob.memory.ledger import Upload
 from syncblob.memory.operations import is_written_elsewhere
 from syncblob.memory.spans import Run
 from syncblob.memory.state_machine import CONST, MUTABLE, Access, Head, head_over, plan_access
-from syncblob.memory.window_allocation import provide
+from syncblob.memory.windows import provide
 from syncblob.transfers import transfer
 
 if TYPE_CHECKING:
@@ -47,9 +47,9 @@ def push(  # noqa: PLR0913, PLR0917  # a copy
     ledger: Ledger, side: Side, stream: object, start: int, stop: int, reason: str
 ) -> None:
     """Start to upload the bytes of a range that the host holds and an accelerator lacks."""
-    if ledger.buffers.sides[side] is None:
+    if ledger.buffers.windows[side].whole is None:
         provide(ledger, side, start, stop, reason)
-    await_uploads(ledger, Side.HOST, MUTABLE, start, stop)
+    ledger.await_uploads(Side.HOST, MUTABLE, start, stop)
     commit(ledger, _plan_push, Side.HOST, MUTABLE, start, stop, reason, (side, stream))
 
 
@@ -63,7 +63,7 @@ def pull(ledger: Ledger, origin: Side, start: int, stop: int, reason: str) -> bo
         hold the newest contents afterwards, or if more than the range has to come along, as in a
         small memory. Nothing has changed then.
     """
-    await_uploads(ledger, Side.HOST, MUTABLE, start, stop)
+    ledger.await_uploads(Side.HOST, MUTABLE, start, stop)
     accelerator: Any = ledger.buffers.home(origin)
     aliased = any([*loans.writers(start, stop)] for loans in ledger.loans)
     nbytes = ledger.spans.nbytes
@@ -79,6 +79,7 @@ def _plan_push(  # a copy
 ) -> Change:
     """Plan an asynchronous copy from a side to another, on a stream."""
     target, stream = copy
+    started: list[Upload] = []
     before = ledger.spans
     # An alias of either side may write before the copy arrives, so neither is trusted.
     writers = [w for each in (side, target) for w in ledger.loans[each].writers(start, stop)]
@@ -90,42 +91,38 @@ def _plan_push(  # a copy
     return Change(
         *change,
         losses=((side, ranges),),
-        prepare=partial(_start, side, stream),
+        prepare=partial(_start, side, stream, started),
         counted=True,
-        undo=partial(_await_started, side or target),
+        undo=partial(_await_started, started),
     )
 
 
-def _start(
-    origin: Side, stream: object, ledger: Ledger, change: Change, reason: str
+def _start(  # noqa: PLR0913, PLR0917  # a copy
+    origin: Side, stream: object, uploads: list[Upload], ledger: Ledger, change: Change, reason: str
 ) -> tuple[Windows, Sequence[Upload]]:
-    """Start to copy the pieces of a push or a pull."""
+    """Start to copy the pieces of a push or a pull, and list them."""
     buffers, side = ledger.buffers, change.side
     accelerator: Any = buffers.home(origin or side)
     # A caller on the host may reach beyond a part, and must not find old bytes of the heap there.
     part = change.stop - change.start < change.before.nbytes
-    zeroed = side is Side.HOST and buffers.sides[side] is None and part
-    target = buffers.get(side, change.start, change.stop, zeroed=zeroed)
+    zeroed = side is Side.HOST and not buffers.windows[side].all and part
+    target, windows = buffers.get(side, change.start, change.stop, zeroed=zeroed)
     copying = buffers.copying(accelerator, reason)
     way, on = ("upload", (stream,)) if side else ("download", ())
     start_copy = accelerator.push if side else accelerator.pull
-    uploads = []
     for piece in change.pieces:
         for window in buffers.within(origin, piece.start, piece.stop):
             start, stop = max(piece.start, window.start), min(piece.stop, window.stop)
             parts = window.part(start, stop), target.part(start, stop)
             work = transfer(copying, way, stop - start, start, start_copy, *parts, *on)
             uploads.append(Upload(start, stop, work, side, origin))
-    windows = buffers.windows[side]
-    return windows if target in windows else (target,), uploads
+    return windows, uploads
 
 
-def _await_started(side: Side, ledger: Ledger) -> None:
+def _await_started(started: list[Upload], _ledger: Ledger) -> None:
     """Wait for copies that a failed push or pull has started: no access would.
 
-    They must not arrive when the buffer holds something newer. During a capture none starts, and a
-    wait would break the capture.
+    They must not arrive when the buffer holds something newer.
     """
-    accelerator: Any = ledger.buffers.home(side)
-    if not accelerator.capturing:
-        accelerator.synchronize()
+    for upload in started:
+        upload.push.wait()

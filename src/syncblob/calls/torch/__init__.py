@@ -6,8 +6,8 @@ Inputs take the const path, written arguments the mutable path, and a fully over
 no transfer.
 """
 
-from syncblob.dispatch.torch.blob_parameters import BlobParameter, parameter_over, put_over
-from syncblob.dispatch.torch.tensors import tensor_over
-from syncblob.dispatch.torch.torch_function import call
+from syncblob.calls.torch.blob_parameters import BlobParameter, parameter_over, put_over
+from syncblob.calls.torch.tensors import tensor_over
+from syncblob.calls.torch.torch_function import call, call_untraced
 
-__all__ = ["BlobParameter", "call", "parameter_over", "put_over", "tensor_over"]
+__all__ = ["BlobParameter", "call", "call_untraced", "parameter_over", "put_over", "tensor_over"]

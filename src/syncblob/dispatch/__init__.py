@@ -1,1 +1,0 @@
-"""Functions of other libraries called with Blobs."""

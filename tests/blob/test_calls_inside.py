@@ -83,3 +83,55 @@ def test_the_first_write_after_both_sides_were_read(use: Callable[[Blob], Any]) 
     blob = used("simulated:0")
     blob.cpu_data(), blob.gpu_data()
     assert len(calls(lambda: use(blob))) <= 6
+
+
+# Ordinary calls, of Blobs `a`, `b` and `c`, a mask `m`, indices `i`, and an ndarray `n`.
+ORDINARY = """
+    a + b; a * 2.0; a @ b; -a; a == b; a.__iadd__(b); a.__imul__(2.0)
+    np.add(a, b); np.sqrt(a); np.add(a, b, out=c); np.add(a, 1, c); np.sqrt(a, out=a)
+    np.add(a, b, out=c, where=m); np.add(a, b, dtype="float64")
+    np.add.reduce(a, axis=1); np.add.accumulate(a); np.modf(a)
+    np.clip(a, 0, 1); np.clip(a, 0, 1, out=b); a.clip(0, 1); a.clip(min=0)
+    np.where(m, a, b); np.where(m, a, 0); np.take(a, i); np.take(a, i, axis=0); a.take(i)
+    np.sum(a); np.sum(a, axis=1, keepdims=True); np.mean(a, axis=(0, 1)); a.sum(); a.max(axis=1)
+    np.concatenate([a, b]); np.concatenate((a, b), axis=1); np.stack([a, b]); np.tile(a, 2)
+    np.dot(a, b); np.einsum("ij,jk->ik", a, b); np.linalg.norm(a); np.median(a); np.nan_to_num(a)
+    np.transpose(a); np.reshape(a, (4, 16)); np.expand_dims(a, 0); np.broadcast_to(a, (2, 8, 8))
+    np.copyto(c, a); np.put(c, i, 0); a.sort(); a.fill(1); np.shape(a); np.result_type(a, b)
+    xp.add(a, b); xp.sqrt(a); xp.sum(a, axis=1); xp.where(m, a, b); xp.concat([a, b])
+"""
+
+# Those with an ndarray, which has to be uploaded to an accelerator.
+WITH_NDARRAYS = """
+    a * n; n * a; np.add(a, n); np.multiply(n, a); np.concatenate([a, n]); np.take(a, k)
+    a.__iadd__(n); np.add(a, b, out=n); n.__iadd__(a)
+"""
+
+
+@pytest.mark.parametrize("call", [x.strip() for x in ORDINARY.replace("\n", ";").split(";")])
+@pytest.mark.parametrize("device", DEVICES)
+def test_ordinary_calls(call: str, device: str) -> None:
+    # A new Blob on an accelerator is also registered there.
+    require_few(call, device, 6 + (device != "cpu"))
+
+
+@pytest.mark.parametrize("call", [x.strip() for x in WITH_NDARRAYS.replace("\n", ";").split(";")])
+def test_calls_with_ndarrays(call: str) -> None:
+    require_few(call, "cpu", 6)
+
+
+def require_few(call: str, device: str, most: int) -> None:
+    if not call:
+        return
+    a, b, c = (used(device) for _ in range(3))
+    i = syncblob.asarray(np.arange(8)[::-1].copy(), device=device, copy=True)
+    n = np.ones((8, 8), np.float32)
+    names = {"a": a, "b": b, "c": c, "i": i, "m": a > 0, "n": n, "k": np.arange(8)}
+    code = compile(call, "call", "eval")
+
+    def use() -> None:
+        eval(code, {"np": np, "xp": syncblob, **names})  # noqa: S307  # the table above
+
+    for _ in range(3):
+        use()
+    assert len(calls(use)) <= most, calls(use)

@@ -61,4 +61,7 @@ def require_some(name: str, arrays: Sequence[Any]) -> Sequence[Any]:
     """Return one Blob or more, as `require_blobs` does; raise a ValueError if there is none."""
     if len(arrays) == 0:
         raise ValueError(f"{name} expects at least one Blob, got none")
-    return require_blobs(name, arrays)
+    for x in arrays:
+        if not isinstance(x, Blob):
+            return require_blobs(name, arrays)
+    return arrays

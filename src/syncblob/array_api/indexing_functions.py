@@ -47,8 +47,10 @@ def take(x: Blob, indices: Blob, /, *, axis: int | None = None, **other: Never) 
     ValueError
         If `indices` does not have one axis, or `x` has several axes and `axis` is None.
     """
-    x, indices = as_blob("take", x, indices), require_indices("take", indices, x)
-    if indices.ndim != 1:
+    if not isinstance(x, BlobCore):
+        x = as_blob("take", x, indices)  # type: ignore[unreachable]  # callers may have no types
+    indices = require_indices("take", indices, x)
+    if len(indices.shape) != 1:
         raise ValueError(f"take expects indices with one axis, got shape {indices.shape}")
     if axis is None and x.ndim > 1:
         raise ValueError(f"take expects an axis for a Blob of {x.ndim} axes, got None")
@@ -80,7 +82,7 @@ def take_along_axis(x: Blob, indices: Blob, /, *, axis: int = -1, **other: Never
 
 
 def _select(name: str, x: Blob, indices: Blob, axis: int) -> Blob:
-    axis = normalize_axis_index(axis, x.ndim)
+    axis = normalize_axis_index(axis, len(x.shape))
     homes = (x.home, indices.home) if isinstance(indices, BlobCore) else (x.home,)
     home = x.home if x.home is homes[-1] else common_home(homes)
     if not home.native:

@@ -12,7 +12,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, Never
 
+from syncblob._dtypes import SCALARS
 from syncblob.array_api._checks import as_array, require_blob_and_scalar, require_indices
+from syncblob.blob.core import BlobCore
 from syncblob.blob.missing import refuse
 from syncblob.calls.namespace import apply
 from syncblob.calls.operands import as_blob
@@ -139,10 +141,15 @@ def where(condition: Blob, x1: Blob | complex, x2: Blob | complex, /) -> Blob:
     OverflowError
         If a scalar does not fit into the dtype of the result.
     """
-    condition = as_blob("where", condition, x1, x2)
+    if not isinstance(condition, BlobCore):
+        condition = as_blob("where", condition, x1, x2)  # type: ignore[unreachable]  # callers may have no types
     x1, x2 = require_blob_and_scalar("where", x1, x2, condition)
     return apply(_where, condition, x1, x2)
 
 
 def _where(xp: Any, condition: Any, a1: Any, a2: Any) -> Any:
-    return xp.where(condition, as_array(xp, a1, a2), as_array(xp, a2, a1))
+    if type(a1) in SCALARS:
+        a1 = as_array(xp, a1, a2)
+    elif type(a2) in SCALARS:
+        a2 = as_array(xp, a2, a1)
+    return xp.where(condition, a1, a2)

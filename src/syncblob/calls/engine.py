@@ -121,7 +121,7 @@ class Plan:
         for number in self.others:
             x = arguments[number]
             if type(x) is _ndarray:
-                array = self._bring_ndarray(x, home, args, kwargs)
+                array = x if home is HOST else self._bring_ndarray(x, home, args, kwargs)
                 operands.append((array, None))
             else:
                 array = self._bring_items(x, home, operands, args, kwargs)
@@ -216,9 +216,7 @@ class Plan:
         return x.current_array()
 
     def _bring_ndarray(self, x: Any, home: Home, args: Args, kwargs: Named) -> Any:
-        """Return an ndarray in a home, only to be read; None as `_bring`."""
-        if home is HOST:
-            return x
+        """Upload an ndarray that is only read; None as `_bring`."""
         if home.direct and x.flags.c_contiguous and _are_usual((*args, *kwargs.values()), home):
             return uploaded(x, home, self.rules.name)
         return None
@@ -239,7 +237,7 @@ class Plan:
                     array = self._bring(item, home, args, kwargs)
                 operands.append((array, item))
             elif kind is _ndarray:
-                array = self._bring_ndarray(item, home, args, kwargs)
+                array = item if home is HOST else self._bring_ndarray(item, home, args, kwargs)
                 operands.append((array, None))
             elif kind is list or kind is tuple:
                 array = self._bring_items(item, home, operands, args, kwargs)
@@ -587,13 +585,15 @@ def give(result: Any, rules: Rules, like: Any, home: Home, operands: Sequence[Op
     if kind is bool or kind is int:
         return _number(result, like, home, rules.name)
     if isinstance(result, (list, tuple)):
-        return mapped(result, lambda x: give(x, rules, like, home, operands))
+        if kind is not tuple:
+            return mapped(result, lambda x: give(x, rules, like, home, operands))
+        return tuple([give(x, rules, like, home, operands) for x in result])
     if isinstance(result, np.generic):
         known = is_supported(result.dtype)
         return fresh(type(like), home.as_array(result), home) if known else result
-    if kind is _ndarray and result.dtype in SUPPORTED and _is_own(result, operands, rules):
-        return fresh(type(like), result, home)
-    return _give_array(result, rules, like, home, operands) if is_array(result) else result
+    if not (kind is _ndarray or is_array(result)):
+        return result
+    return _give_array(result, rules, like, home, operands)
 
 
 def _is_own(array: Any, operands: Sequence[Operand], rules: Rules) -> bool:
@@ -614,6 +614,8 @@ def _give_array(
     array: Any, rules: Rules, like: Any, home: Home, operands: Sequence[Operand]
 ) -> Any:
     """Replace any array; see `give`."""
+    if type(array) is _ndarray and array.dtype in SUPPORTED and _is_own(array, operands, rules):
+        return fresh(type(like), array, home)
     shares = []
     for operand, x in operands:
         if array is operand and x is not None:
@@ -621,7 +623,7 @@ def _give_array(
         if home.overlap(array, operand):
             shares.append(x)
     blobs = [x for x in shares if isinstance(x, BlobCore)]
-    if not is_supported(array.dtype):
+    if not (array.dtype in SUPPORTED or is_supported(array.dtype)):
         if blobs and isinstance(array, _ndarray):
             # Writes to it would not be tracked.
             array.flags.writeable = False
@@ -629,7 +631,7 @@ def _give_array(
     if not shares or (rules.const and not any(x is not None for x in shares)):
         # Even reading the flags of an array whose elements overlap may warn.
         if rules.const or not can_adopt(array, home):
-            array = compute(home, home.copy, array)
+            array = home.copy(array) if home.direct else compute(home, home.copy, array)
         return fresh(type(like), array, home)
     if len(blobs) < len(shares):
         return adopted(array, like, home.device)

@@ -17,6 +17,7 @@ from syncblob.calls.engine import finish_write, plan_of
 from syncblob.calls.foreign_operators import answer_of, known_form
 from syncblob.calls.operands import converted, is_number
 from syncblob.calls.tables import rules_in_place
+from syncblob.devices import HOST
 from syncblob.guards import may_compute_directly
 from syncblob.memory import MUTABLE
 from syncblob.memory.living_arrays import Reference
@@ -56,7 +57,10 @@ def inplace(kernel: Callable[..., Any], x1: Any, x2: Any, name: str) -> Any:  # 
             usable = usable and array1.dtype is array2.dtype
         else:
             kind: Any = type(x2)
-            usable = kind in SCALARS and _keeps_dtype(kernel, array1.dtype, kind)
+            if kind is np.ndarray:
+                usable = home is HOST and array1.dtype is x2.dtype
+            else:
+                usable = kind in SCALARS and _keeps_dtype(kernel, array1.dtype, kind)
         if usable and not shortcut.writable:
             # The write is prepared here if certainly nothing raises.
             usable = home.direct and _cannot_raise(kernel, array1, array2)

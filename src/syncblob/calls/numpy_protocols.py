@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -77,10 +78,8 @@ def array_function(
     memory with an argument are views of it. `out` itself is returned if given, even if it is an
     array.
     """
-    if len(types) > 1:
-        others = [kind for kind in types if not issubclass(kind, BlobCore)]
-        if any(is_stranger(kind, "__array_function__") for kind in others):
-            return function_with_strangers(func, types, args, kwargs)
+    if len(types) > 1 and _are_strange(*types):
+        return function_with_strangers(func, types, args, kwargs)
     plan: Plan
     if kwargs:
         named = func in tables.WRITES
@@ -101,6 +100,16 @@ def array_function(
 
 
 # --- plans ----------------------------------------------------------------------------------------
+
+
+def _has_strangers(*kinds: type) -> bool:
+    return any(
+        is_stranger(kind, "__array_function__") for kind in kinds if not issubclass(kind, BlobCore)
+    )
+
+
+# Returns whether a type implements ``__array_function__`` in its own way.
+_are_strange: Callable[..., bool] = lru_cache(maxsize=256)(_has_strangers)
 
 
 def _is_stranger(kind: type) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from syncblob._dtypes import is_supported
+from syncblob._dtypes import SUPPORTED, is_supported
 from syncblob._layout import Layout
 from syncblob.arrays.native import backend_of, native_array
 from syncblob.blob.core import BlobCore, fresh
@@ -59,10 +59,12 @@ def empty_like(rules: Rules, otherwise: Plan) -> Answer:
             return otherwise.run_in_room(like, args, kwargs)
         if not home.direct:
             require_device(home.device, rules.name)
-        named = {name: shape_only(x) for name, x in kwargs.items()}
+        given = [shape_only(x) if isinstance(x, BlobCore) else x for x in args]
+        named = {name: shape_only(x) for name, x in kwargs.items()} if kwargs else kwargs
         make = rules.native if home.direct else partial(compute, home, rules.native)
-        result = make(*map(shape_only, args), **named)
-        return fresh(type(like), result, home) if is_supported(result.dtype) else result
+        result = make(*given, **named)
+        known = result.dtype in SUPPORTED or is_supported(result.dtype)
+        return fresh(type(like), result, home) if known else result
 
     return Answer(run)
 

@@ -14,11 +14,10 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable
-from functools import partial
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, ref
 
-from syncblob._locks_lost_in_fork import LostLock
+from syncblob._locks_lost_in_fork import Lock, LostLock
 from syncblob.devices import HOST
 from syncblob.devices.base import WRITERS
 
@@ -240,7 +239,10 @@ if hasattr(os, "register_at_fork"):
 
 # A list of the keys or the values takes one step. Entries vanish at any time.
 _residents: WeakKeyDictionary[Accelerator, dict[ref[Ledger], None]] = WeakKeyDictionary()
-_keepers: dict[int, ref[Any]] = {}
+# References may be dead, or twice in the list, until that has doubled. To append one takes a tenth of
+# the time of a dictionary with callbacks.
+_keepers: list[ref[Any]] = []
+_most, _listing = 1024, Lock()
 
 
 def reside(ledger: Ledger, home: Any) -> None:
@@ -264,16 +266,21 @@ def accelerators_in_use() -> list[Accelerator]:
 
 def keep(blob: object) -> None:
     """Register a Blob that keeps an array over a buffer of an accelerator."""
-    key = id(blob)
-    known = _keepers.get(key)
-    if known is None or known() is not blob:
-        _keepers[key] = ref(blob, partial(_keepers.pop, key))
+    global _most  # noqa: PLW0603  # grows with their number
+    _keepers.append(ref(blob))
+    if len(_keepers) > _most:
+        keepers()
+        _most = max(1024, 2 * len(_keepers))
 
 
 def keepers() -> list[Any]:
     """Return the Blobs that may keep arrays over buffers of accelerators."""
-    known = [reference() for reference in list(_keepers.values())]
-    return [blob for blob in known if blob is not None]
+    with _listing.held:
+        count = len(_keepers)
+        # A Blob has one reference. Others append behind these meanwhile.
+        living = {id(known): known for known in _keepers[:count] if known() is not None}
+        _keepers[:count] = living.values()
+    return [blob for blob in [known() for known in list(living.values())] if blob is not None]
 
 
 def if_free(lock: Any, function: Callable[..., int], *args: Any, again: bool = False) -> int:

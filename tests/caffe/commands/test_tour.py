@@ -31,7 +31,8 @@ def lines_of(text):
 
 def moved(below):
     """Return the transfers among the lines below a line of the script."""
-    return [[*one.split()[:4:3], one.split()[-1]] for one in below if one.startswith("    ")]
+    lines = [one.split(" for ") for one in below if one.startswith("    ")]
+    return [[*moved.split()[:4:3], reason] for moved, reason in lines]
 
 
 # --- what is shown -------------------------------------------------------------------------------

@@ -239,8 +239,7 @@ if hasattr(os, "register_at_fork"):
 
 # A list of the keys or the values takes one step. Entries vanish at any time.
 _residents: WeakKeyDictionary[Accelerator, dict[ref[Ledger], None]] = WeakKeyDictionary()
-# References may be dead, or twice in the list, until that has doubled. To append one takes a tenth of
-# the time of a dictionary with callbacks.
+# References may be dead, or twice in the list, until that has doubled: to append one is fast.
 _keepers: list[ref[Any]] = []
 _most, _listing = 1024, Lock()
 

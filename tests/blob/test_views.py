@@ -294,6 +294,16 @@ def test_arrays_out_of_bounds_are_refused_and_change_nothing(device):
     assert blob.tolist() == array.tolist()
 
 
+@pytest.mark.parametrize("device", EVERYWHERE)
+def test_indices_beside_an_empty_array_may_be_any_as_in_numpy(device):
+    array = numbers(3, 4)
+    blob = on_side(array, device)
+    for index in (([], [9]), (False, [9]), (None, ..., False, [9])):
+        assert blob[index].shape == array[index].shape
+        blob[index] = 5
+    assert blob.tolist() == array.tolist()
+
+
 def test_a_device_that_must_not_wait_checks_what_the_host_knows(monkeypatch):
     monkeypatch.setattr(syncblob.devices.accelerator(OTHER), "checks_values", False)
     blob, there = on_side(numbers(3), OTHER), on_side([3], OTHER)

@@ -96,6 +96,7 @@ def selection(blob: BlobCore, key: Any) -> Selection:
     arrays: list[Any] = []
     # The axes of the view that the arrays index.
     indexed: list[int] = []
+    indices: list[tuple[Any, int, int]] = []
     axis = 0
     for x in entries:
         dims = blob.shape[axis : axis + _axes_used(x)]
@@ -103,14 +104,21 @@ def selection(blob: BlobCore, key: Any) -> Selection:
         if isinstance(x, int):
             require_bounds(blob.home, x, -dims[0], dims[0], axis)
         elif not (x is None or isinstance(x, slice)):
-            arrays += _check_array(blob.home, x, dims, axis)
+            arrays += _fit_array(x, dims, axis)
+            if x.dtype.kind != "b":
+                indices.append((x, dims[0], axis))
             # A mask without axes selects all or nothing of a new one.
             parts = [slice(None)] * len(dims) or [None]
             start = sum(not isinstance(each, int) for each in view)
             indexed += range(start, start + len(parts))
         view += parts
         axis += len(dims)
-    return _arrange(blob, view, arrays, indexed, apart=not all(counted[first:last]))
+    selected = _arrange(blob, view, arrays, indexed, apart=not all(counted[first:last]))
+    if all(x.size for x in arrays):
+        # Beside an empty array, NumPy looks at no index.
+        for x, length, axis in indices:
+            require_bounds(blob.home, x, -length, length, axis)
+    return selected
 
 
 def _arrange(
@@ -130,10 +138,9 @@ def _arrange(
     return Selection(blob.home, tuple(view), axes, start, tuple(arrays), shape)
 
 
-def _check_array(home: Home, x: Any, dims: tuple[int, ...], axis: int) -> list[Any]:
-    """Return the arrays for an array of an index, after a check that it fits these dimensions."""
+def _fit_array(x: Any, dims: tuple[int, ...], axis: int) -> list[Any]:
+    """Return the arrays for an array of an index, after a check that a mask fits the dimensions."""
     if x.dtype.kind != "b":
-        require_bounds(home, x, -dims[0], dims[0], axis)
         return [x]
     if not x.size and all(used in {0, dim} for used, dim in zip(x.shape, dims, strict=True)):
         # For NumPy, a mask without elements fits.

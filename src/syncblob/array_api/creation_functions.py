@@ -361,10 +361,13 @@ def _made(
     name: str, *args: Any, dtype: DTypeLike | None, device: Device | str | None, **keywords: Any
 ) -> Blob:
     home = home_of(device)
-    require_device(home.device, name)
     wanted = None if dtype is None else as_dtype(dtype)
     make = getattr(home, name, None) or getattr(home.namespace, name)
-    array = from_the_start(compute, home, make, *args, dtype=wanted, **keywords)
+    if home.direct:
+        array = make(*args, dtype=wanted, **keywords)
+    else:
+        require_device(home.device, name)
+        array = from_the_start(compute, home, make, *args, dtype=wanted, **keywords)
     if wanted is None:
         # Long doubles, dates and large integers give dtypes that Blobs do not support.
         as_dtype(array.dtype)

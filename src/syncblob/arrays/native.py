@@ -176,8 +176,10 @@ def array_of_tensor(x: Any, *, keep: bool) -> NDArray[Any] | None:
     try:
         if keep:
             array: NDArray[Any] = x.numpy()
+        elif x.is_conj() or x.is_neg() or x._is_zerotensor():
+            # Its memory does not hold its values.
+            return None
         else:
-            _require_values(x)
             array = np.from_dlpack(x)
     except (RuntimeError, TypeError, BufferError):
         # It requires a gradient, or has a dtype or a layout that NumPy lacks.

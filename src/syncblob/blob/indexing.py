@@ -13,7 +13,7 @@ from syncblob._dtypes import SUPPORTED, as_dtype
 from syncblob._layout import Layout
 from syncblob._shape import is_basic_index, is_integer
 from syncblob.arrays.foreign import is_array
-from syncblob.arrays.native import native_array
+from syncblob.arrays.native import array_of_tensor, native_array
 from syncblob.blob.core import NO_MEMORY, AnyBlob, BlobCore, fresh, making
 from syncblob.blob.index_arrays import selection
 from syncblob.calls.choose_home import require_device_of
@@ -430,11 +430,12 @@ def _value_at_hand(blob: BlobCore, value: Any) -> Any:
             return None
         if not (value.shortcut.readable or value.current_array("__setitem__") is array):
             return None
-    elif home is HOST and type(value) is np.ndarray:
-        array = value
+    elif home is HOST:
+        array = value if type(value) is np.ndarray else array_of_tensor(value, keep=False)
     else:
         return None
-    return array if array.dtype == (blob.dtype if own is None else own.dtype) else None
+    known = array is not None and array.dtype == (blob.dtype if own is None else own.dtype)
+    return array if known else None
 
 
 def _value_on(blob: BlobCore, value: Any, shape: tuple[int, ...] | None) -> Any:

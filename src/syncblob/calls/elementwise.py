@@ -13,6 +13,7 @@ import numpy as np
 
 from syncblob._dtypes import SCALARS, SUPPORTED
 from syncblob.arrays.foreign import is_ndarray_like
+from syncblob.arrays.native import array_of_tensor
 from syncblob.blob.core import BlobCore, fresh
 from syncblob.calls.aligned_results import out_for
 from syncblob.calls.engine import plan_of
@@ -168,12 +169,13 @@ def _binary(kernel: Callable[..., Any], x1: Any, x2: Any, operator: str) -> Any:
     like = x1 if isinstance(x1, BlobCore) else x2
     if operator:
         other = x2 if like is x1 else x1
-        at_hand = type(other) is np.ndarray and other.dtype in SUPPORTED and not like.home.bounded
-        if not (at_hand or isinstance(other, BlobCore) or type(other) in SCALARS):
-            if getattr(other, "requires_grad", False) is True:
-                # torch's own operator, which Python tries next, computes the gradient.
-                return NotImplemented
-            array = converted(other, like)
+        if not (isinstance(other, BlobCore) or type(other) in SCALARS):
+            array = other if type(other) is np.ndarray else array_of_tensor(other, keep=False)
+            if array is None or array.dtype not in SUPPORTED or like.home.bounded:
+                if getattr(other, "requires_grad", False) is True:
+                    # torch's own operator, which Python tries next, computes the gradient.
+                    return NotImplemented
+                array = converted(other, like)
             if array is NotImplemented:
                 by = by_array if is_ndarray_like(other) else _by_value
                 return by(operator, kernel, x1, x2, like)

@@ -23,13 +23,13 @@ from syncblob.calls.aligned_results import out_for
 from syncblob.calls.choose_home import home_of
 from syncblob.calls.in_parts import compute_in_room
 from syncblob.calls.index_checks import check_indices
-from syncblob.calls.nested import instances, mapped
-from syncblob.calls.operands import adopted, is_leaf, of_device, uploaded
+from syncblob.calls.nested import instances, mapped, rebuilt
+from syncblob.calls.operands import adopted, is_leaf, of_device
 from syncblob.calls.results import forgets_newest, overwrite, wrap
 from syncblob.devices import HOST, Side
 from syncblob.devices.host import LARGE
 from syncblob.guards import may_compute_directly, require_device
-from syncblob.interop.adopt import can_adopt
+from syncblob.interop.adopt import array_in, can_adopt
 from syncblob.memory import CONST, MUTABLE, OVERWRITE, compute, from_the_start, has_written
 from syncblob.memory.living_arrays import Reference
 from syncblob.memory.operations import innermost, leave_room, lines
@@ -218,7 +218,7 @@ class Plan:
     def _bring_ndarray(self, x: Any, home: Home, args: Args, kwargs: Named) -> Any:
         """Upload an ndarray that is only read; None as `_bring`."""
         if home.direct and x.flags.c_contiguous and _are_usual((*args, *kwargs.values()), home):
-            return uploaded(x, home, self.rules.name)
+            return array_in(home, x, self.rules.name)
         return None
 
     def _bring_items(
@@ -459,7 +459,7 @@ class Call:
                 self.operands.append((array, None))
                 return array
             if type(array) is _ndarray and array.dtype in SUPPORTED and array.flags.c_contiguous:
-                array = uploaded(array, self.home, self.name)
+                array = array_in(self.home, array, self.name)
                 self.operands.append((array, None))
                 return array
             blob = adopted(array, self.like, self.home.device)
@@ -585,9 +585,8 @@ def give(result: Any, rules: Rules, like: Any, home: Home, operands: Sequence[Op
     if kind is bool or kind is int:
         return _number(result, like, home, rules.name)
     if isinstance(result, (list, tuple)):
-        if kind is not tuple:
-            return mapped(result, lambda x: give(x, rules, like, home, operands))
-        return tuple([give(x, rules, like, home, operands) for x in result])
+        items = [give(x, rules, like, home, operands) for x in result]
+        return tuple(items) if kind is tuple else rebuilt(result, items)
     if isinstance(result, np.generic):
         known = is_supported(result.dtype)
         return fresh(type(like), home.as_array(result), home) if known else result

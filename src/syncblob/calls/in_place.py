@@ -11,6 +11,7 @@ import numpy as np
 from syncblob import _corrected as corrected
 from syncblob._dtypes import SCALARS, SUPPORTED, can_hold, is_bfloat16
 from syncblob.arrays.foreign import is_array, is_ndarray_like
+from syncblob.arrays.native import array_of_tensor
 from syncblob.blob.core import BlobCore
 from syncblob.calls.choose_home import require_device_of
 from syncblob.calls.engine import finish_write, plan_of
@@ -93,8 +94,9 @@ def inplace(kernel: Callable[..., Any], x1: Any, x2: Any, name: str) -> Any:  # 
                 # Frames of an error would keep it.
                 note = None
     if type(x2) not in SCALARS and not isinstance(x2, BlobCore):
-        at_hand = type(x2) is np.ndarray and x2.dtype in SUPPORTED and not home.bounded
-        other = x2 if at_hand else converted(x2, x1)
+        other: Any = x2 if type(x2) is np.ndarray else array_of_tensor(x2, keep=False)
+        if other is None or other.dtype not in SUPPORTED or home.bounded:
+            other = converted(x2, x1)
         if other is NotImplemented:
             return _by_other(kernel, x1, x2, name)
         x2 = other

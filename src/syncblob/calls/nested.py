@@ -36,7 +36,7 @@ def mapped(x: Any, function: Callable[[Any], Any]) -> Any:
     """
     if isinstance(x, (list, tuple)):
         items = {id(item): mapped(item, function) for item in x}
-        return _rebuilt(x, [items[id(item)] for item in x])
+        return rebuilt(x, [items[id(item)] for item in x])
     if not isinstance(x, MutableMapping):
         return function(x)
     values = {key: mapped(item, function) for key, item in x.items()}
@@ -47,22 +47,22 @@ def mapped(x: Any, function: Callable[[Any], Any]) -> Any:
     return changed
 
 
-def _rebuilt(x: list[Any] | tuple[Any, ...], items: list[Any]) -> Any:
+def rebuilt(x: list[Any] | tuple[Any, ...], items: list[Any]) -> Any:
     """Return a sequence with new items; the same object if no item has changed."""
     if all(map(operator.is_, items, x)):
         return x
     if type(x) is list:
         return items
     if isinstance(x, list):
-        rebuilt: Any = copy.copy(x)
-        rebuilt[:] = items
-        return rebuilt
+        changed: Any = copy.copy(x)
+        changed[:] = items
+        return changed
     try:
         # The constructor of a subclass may take other arguments.
-        rebuilt = tuple.__new__(type(x), items)
+        changed = tuple.__new__(type(x), items)
     except TypeError:
         # A structure of C, such as those of torch.return_types.
         return type(x)(items)
     if hasattr(x, "__dict__"):
-        vars(rebuilt).update(vars(x))
-    return rebuilt
+        vars(changed).update(vars(x))
+    return changed

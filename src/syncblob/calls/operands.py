@@ -9,17 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from syncblob._dtypes import PYTHON_SCALARS, SUPPORTED, can_hold, is_supported
-from syncblob._layout import Layout
 from syncblob.arrays.foreign import NoValuesError, is_array, is_stranger
 from syncblob.arrays.native import native_array
 from syncblob.blob.core import AnyBlob, BlobCore
 from syncblob.calls.choose_home import require_device_of
-from syncblob.devices import HOST
 from syncblob.devices.base import is_on_device
 from syncblob.interop.adopt import adopt
-from syncblob.memory import in_room
-from syncblob.memory.operations import leave_room
-from syncblob.transfers import Copying, transfer
 
 if TYPE_CHECKING:
     from syncblob.devices import Device
@@ -138,17 +133,3 @@ def shape_only(x: Any) -> Any:
     # It may be out of date, and has the shape nevertheless.
     array = x.raw_array
     return array if isinstance(array, np.ndarray) else x.layout.dummy()
-
-
-def uploaded(array: Any, home: Any, reason: str) -> Any:
-    """Return a private copy on an accelerator of a C-contiguous ndarray, which is only read."""
-    buffer = in_room(home, reason, MemoryError, _allocate, home, array.nbytes)
-    if array.nbytes:
-        copies = home.upload, HOST.wrap(array), buffer
-        transfer(Copying(home, reason, 0), "upload", array.nbytes, 0, *copies)
-    return home.own_view(buffer, Layout.dense(array), writable=False)
-
-
-def _allocate(home: Any, nbytes: int) -> Any:
-    leave_room(home)
-    return home.allocate(nbytes)

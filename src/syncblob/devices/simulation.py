@@ -250,7 +250,8 @@ class SimulatedBackend(NumpyHome, Accelerator):
         with self._lock.held:
             self._blocks.add(block)
             try:
-                self._require_room(nbytes, counted=nbytes)
+                if self.bounded:
+                    self._require_room(nbytes, counted=nbytes)
             except MemoryError:
                 self._blocks.discard(block)
                 raise

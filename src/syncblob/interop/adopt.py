@@ -73,9 +73,11 @@ def array_in(home: Any, array: Any, reason: str) -> Any:
         return memory.array(memory.side_of(home), CONST, layout, reason)
     if home is HOST:
         return array
-    dense = np.ascontiguousarray(array, as_dtype(array.dtype.newbyteorder("=")))
+    dtype = array.dtype
+    native = dtype if dtype in SUPPORTED else as_dtype(dtype.newbyteorder("="))
+    dense = np.asarray(array, native, order="C")
     buffer = upload(home, HOST.wrap(dense), reason)
-    return home.own_view(buffer, Layout.dense(dense), writable=True)
+    return home.own_view(buffer, Layout.dense(dense), writable=False)
 
 
 def can_adopt(array: Any, home: Home) -> bool:

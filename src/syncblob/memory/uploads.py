@@ -23,8 +23,9 @@ def upload(accelerator: Accelerator, contents: NDArray[np.uint8], reason: str) -
     """
     nbytes = contents.nbytes
     buffer = in_room(accelerator, reason, MemoryError, _allocate, accelerator, nbytes)
-    copying = Copying(accelerator, reason, next_serial())
-    transfer(copying, "upload", nbytes, 0, accelerator.upload, contents, buffer)
+    if nbytes:
+        copying = Copying(accelerator, reason, next_serial())
+        transfer(copying, "upload", nbytes, 0, accelerator.upload, contents, buffer)
     return buffer
 
 

@@ -1237,7 +1237,7 @@ class Blob(Operators, NdarrayMethods):
 
         For a view with gaps, only its elements are transferred.
         """
-        return self.memory.elements(Side.HOST, self.layout, "tolist").tolist()
+        return self.host_elements("tolist").tolist()
 
     def tobytes(self, order: Literal["C", "F", "A"] = "C") -> bytes:
         """Return a copy of the elements' bytes. Reads on the host, as `tolist`.
@@ -1247,7 +1247,7 @@ class Blob(Operators, NdarrayMethods):
         order
             The order of the elements, as for `numpy.ndarray.tobytes`.
         """
-        return self.memory.elements(Side.HOST, self.layout, "tobytes").tobytes(order)
+        return self.host_elements("tobytes").tobytes(order)
 
     def tofile(self, fid: Any, sep: str = "", format: str = "%s") -> None:  # noqa: A002  # NumPy's
         """Write the elements in C order to a file; see `numpy.ndarray.tofile`.
@@ -1262,7 +1262,7 @@ class Blob(Operators, NdarrayMethods):
         sep, format
             The separator and the format of elements in text; without `sep`, bytes are written.
         """
-        self.memory.elements(Side.HOST, self.layout, "tofile").tofile(fid, sep, format)
+        self.host_elements("tofile").tofile(fid, sep, format)
 
     def __bytes__(self) -> bytes:
         """Return a copy of the elements' bytes in C order; see `tobytes`."""

@@ -12,7 +12,7 @@ from calls_made import calls_made
 
 import syncblob
 from syncblob import Blob
-from syncblob.devices import accelerator
+from syncblob.devices import CPU, accelerator
 
 FOLDER = str(Path(syncblob.__file__).parent)
 DEVICES = ["cpu", "simulated:0"]
@@ -107,6 +107,14 @@ WITH_NDARRAYS = """
     a.__iadd__(n); np.add(a, b, out=n); n.__iadd__(a)
 """
 
+# Those that read or make elements on the host.
+ON_THE_HOST = """
+    a.tolist(); a.tobytes(); np.array(a); a[1, 1].item(); float(a[1, 1])
+    xp.arange(8, device=cpu); xp.linspace(0, 1, 8, device=cpu)
+"""
+# And those with a tensor.
+WITH_TENSORS = "a + t; t + a; a * t; a == t; a.__setitem__(..., t); a.__setitem__(0, t[0])"
+
 
 @pytest.mark.parametrize("call", [x.strip() for x in ORDINARY.replace("\n", ";").split(";")])
 @pytest.mark.parametrize("device", DEVICES)
@@ -120,13 +128,37 @@ def test_calls_with_ndarrays(call: str) -> None:
     require_few(call, "cpu", 6)
 
 
-def require_few(call: str, device: str, most: int) -> None:
+@pytest.mark.parametrize("call", [x.strip() for x in ON_THE_HOST.replace("\n", ";").split(";")])
+def test_calls_on_the_host(call: str) -> None:
+    require_few(call, "cpu", 6, cpu=CPU)
+
+
+@pytest.mark.parametrize("call", WITH_TENSORS.split("; "))
+def test_calls_with_tensors(call: str) -> None:
+    torch = pytest.importorskip("torch")
+    require_few(call, "cpu", 6, t=torch.ones(8, 8))
+
+
+def test_an_upload_of_an_ndarray_beside_a_blob() -> None:
+    require_few("a + n", "simulated:0", 28)
+
+
+def test_results_in_a_named_tuple() -> None:
+    require_few("np.linalg.svd(d)", "cpu", 17, d=Blob.asarray(np.eye(8)))
+
+
+def test_a_view_that_repeats_elements() -> None:
+    require_few("xp.broadcast_to(a, (2, 8, 8))", "cpu", 11)
+
+
+def require_few(call: str, device: str, most: int, **others: Any) -> None:
     if not call:
         return
     a, b, c = (used(device) for _ in range(3))
     i = syncblob.asarray(np.arange(8)[::-1].copy(), device=device, copy=True)
     n = np.ones((8, 8), np.float32)
     names = {"a": a, "b": b, "c": c, "i": i, "m": a > 0, "n": n, "k": np.arange(8)}
+    names |= others
     code = compile(call, "call", "eval")
 
     def use() -> None:

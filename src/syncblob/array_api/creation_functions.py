@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from syncblob._blob import Blob
-from syncblob._dtypes import as_dtype
+from syncblob._dtypes import SUPPORTED, as_dtype
 from syncblob._made_functions import name_made_functions
 from syncblob._shape import as_shape
 from syncblob.array_api._checks import require_blobs
@@ -368,7 +368,7 @@ def _made(
     else:
         require_device(home.device, name)
         array = from_the_start(compute, home, make, *args, dtype=wanted, **keywords)
-    if wanted is None:
+    if array.dtype not in SUPPORTED:
         # Long doubles, dates and large integers give dtypes that Blobs do not support.
         as_dtype(array.dtype)
     if not (home.owns(array) or can_adopt(array, home)):

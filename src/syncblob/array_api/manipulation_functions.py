@@ -78,8 +78,11 @@ def broadcast_to(x: Blob, /, shape: tuple[int, ...]) -> Blob:
         If `x` does not broadcast to the shape.
     """
     x = as_blob("broadcast_to", x)
-    result: Blob = view(x.const, "broadcast_to", lambda a: np.broadcast_to(a, shape))
-    return x.reshape(result.shape) if result.size == x.size else result
+    result: Blob = view(x, "broadcast_to", lambda a: np.broadcast_to(a, shape))
+    if result.size == x.size:
+        return x.reshape(result.shape)
+    result.readonly = True
+    return result
 
 
 # --- other shapes of the same elements -----------------------------------------------------------

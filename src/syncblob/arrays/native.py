@@ -176,7 +176,7 @@ def array_of_tensor(x: Any, *, keep: bool) -> NDArray[Any] | None:
     try:
         if keep:
             array: NDArray[Any] = x.numpy()
-        elif x.is_conj() or x.is_neg() or x._is_zerotensor():
+        elif x.is_conj() or x.is_neg() or x._is_zerotensor():  # noqa: SLF001  # the only way
             # Its memory does not hold its values.
             return None
         else:

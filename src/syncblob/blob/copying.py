@@ -98,9 +98,7 @@ def astype(blob: AnyBlob, dtype: DTypeLike, order: Any, casting: Any, *, copy: b
     if wanted not in SUPPORTED and not is_supported(wanted):
         require_device(HOST.device, "astype")
         # An ndarray, as of NumPy's functions.
-        array: Any = blob.memory.elements(Side.HOST, blob.layout, "astype").astype(
-            wanted, order or "C", casting
-        )
+        array: Any = blob.host_elements("astype").astype(wanted, order or "C", casting)
         return array
     if order is not None or casting != "unsafe":
         # NumPy checks the arguments.
@@ -128,7 +126,7 @@ def to_device(blob: AnyBlob, device: Device | str, *, stream: Any) -> AnyBlob:
     if memory.accelerator is not None:
         array = memory.gather(memory.side_of(home), blob.layout, "to_device")
         return fresh(type(blob), array, home)
-    contents = np.array(blob.memory.elements(Side.HOST, blob.layout, "to_device"), order="C")
+    contents = np.array(blob.host_elements("to_device"), order="C")
     flat = contents.reshape(-1).view(np.uint8)
     layout = Layout.c_order(blob.shape, blob.dtype)
     memory = SyncedMemory(layout.nbytes, device=device, source=lambda: flat)

@@ -501,6 +501,15 @@ class BlobCore:
             shortcut, array = self._attach(self.memory, self.layout)
         return array if shortcut.readable else None
 
+    def host_elements(self, reason: str) -> Any:
+        """Return data as an array of the host, only for the caller to copy at once."""
+        # In this order; see `BlobCore`.
+        shortcut, array = self.shortcut, self.raw_array
+        at_hand = array is not None and self.home is HOST
+        if at_hand and (shortcut.readable or self.current_array() is array):
+            return array
+        return self.memory.elements(Side.HOST, self.layout, reason)
+
     def viewable_array(self) -> Any:
         """Return an array over the memory to take views from, which may be out of date.
 
@@ -719,6 +728,8 @@ class BlobCore:
                 array.flags.writeable = False
                 return array
             return self.const_view(HOST_DATA, "__array__")
+        if dtype is None and copy:
+            return self.host_elements("__array__").copy()
         return export_numpy.to_ndarray(self.memory, self.layout, dtype, copy)
 
     def const_view(self, place: int, reason: str) -> Any:  # the usual cases are inlined

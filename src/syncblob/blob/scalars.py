@@ -25,7 +25,8 @@ _ZERO = bytes(1)
 def item(blob: BlobCore, indices: tuple[Any, ...]) -> Any:
     """Return one element as a Python scalar; see `Blob.item`."""
     shortcut, array = blob.shortcut, blob.raw_array
-    if array is not None and shortcut.readable and blob.home is HOST:
+    at_hand = array is not None and blob.home is HOST
+    if at_hand and (shortcut.readable or blob.current_array() is array):
         return array.item(*indices)
     if blob.known_memory is not None:
         layout = blob.layout

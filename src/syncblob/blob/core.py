@@ -757,14 +757,14 @@ class BlobCore:
             arrays = list(self.accessor_arrays)
             arrays[place] = NOT_YET
             self.accessor_arrays = tuple(arrays)
-            return buffer.view(memory.home(side), layout, writable=False)
+            return buffer.view(memory.ledger.buffers.homes[side], layout, writable=False)
         # The Blob may have another diff now, because its base shares one.
         if kept is None or kept.shortcut.buffer is not buffer or not kept.shortcut.readable:
             # Asks for the shortcut again.
             self.keep_arrays(place, memory)
             kept = self.accessor_arrays[place]
         if kept is None or kept.shortcut.buffer is not buffer:
-            return buffer.view(memory.home(side), layout, writable=False)
+            return buffer.view(memory.ledger.buffers.homes[side], layout, writable=False)
         return kept.const.view()
 
     def borrow(self, place: int, access: Access, reason: str) -> Any:  # noqa: C901  # as above

@@ -438,7 +438,8 @@ class Call:
             has_written()
         if self.rules.in_place:
             # What may have written into its operand is not called again.
-            return self.home.compute(function, *arrays)
+            self.home.compute(function, *arrays, arrays[0])
+            return arrays[0]
         result = compute(self.home, function, *arrays, **named)
         if self.late:
             # There may not be room for these beside what is about to be written.

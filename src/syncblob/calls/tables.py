@@ -323,9 +323,8 @@ def rules_in_place(kernel: Callable[..., Any]) -> Rules:
         kernel(x1, x2, x1)
         return x1
 
-    into.__name__ = kernel.__name__
     name = f"in-place {kernel.__name__}"
-    return Rules(name, into, into, lambda *_: {0: False}, elementwise=True, in_place=True)
+    return Rules(name, kernel, into, lambda *_: {0: False}, elementwise=True, in_place=True)
 
 
 def rules_of_library(function: str | Callable[..., Any]) -> Rules:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from syncblob.devices import Side
     from syncblob.memory.borrows_and_aliases import Lease
     from syncblob.memory.ledger import Ledger
+    from syncblob.memory.spans import Spans
     from syncblob.memory.stale_alias_warning import Stale
 
 
@@ -118,7 +119,9 @@ def acquire(  # noqa: C901, PLR0912, PLR0913, PLR0917  # an access; inlined, bec
                     commit(ledger, plan, side, access, start, stop, reason, announced)
                 elif open_logs:
                     note_use(ledger, side, start, stop)
-                if fill is None or _fill(ledger, side, start, stop, reason, buffer, fill):
+                if fill is None or _fill(
+                    ledger, side, start, stop, reason, buffer, fill, ledger.spans
+                ):
                     return buffer
         except Unannounced as unannounced:
             stale = unannounced.stale
@@ -143,9 +146,12 @@ def _fill(  # noqa: PLR0913, PLR0917  # an access
     reason: str,
     buffer: Any,
     fill: Callable[..., None],
+    spans: Spans,
 ) -> bool:
-    """Write into a buffer that is up to date; return False if others have written there since."""
-    spans = ledger.spans
+    """Write into a buffer that is up to date; return False if others have written there since.
+
+    `spans` is the map as the access left it: a signal handler may run when this function begins.
+    """
     try:
         fill(buffer)
     except BaseException:

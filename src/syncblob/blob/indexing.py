@@ -219,7 +219,9 @@ def _make_writable(blob: BlobCore, *, whole: bool) -> Any:
     if held is NO_MEMORY or (held is not None and held.ledger.spans.uniform == _BOTH):
         return None
     if whole:
-        return None if blob.is_shared() else blob.array_in(blob.home, MUTABLE, "__setitem__")
+        # What a source or another side has must not be brought to be overwritten.
+        ready = not blob.is_shared() and blob.current_array() is not None
+        return blob.array_in(blob.home, MUTABLE, "__setitem__") if ready else None
     array = blob.current_array()
     return array if blob.shortcut.writable else None
 

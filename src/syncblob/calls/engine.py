@@ -113,11 +113,14 @@ class Plan:
             if x.home is not home:
                 return self.run_in_room(like, args, kwargs)
             if array is None or not shortcut.readable:
-                array = self._bring(x, home, args, kwargs)
+                ready = self._is_target_ready(arguments, home)
+                array = self._bring(x, home, args, kwargs) if ready else None
                 if array is None:
                     return self.run_in_room(like, args, kwargs)
             arguments[number] = array
             operands.append((array, x))
+        if self.others and home is not HOST and not self._is_target_ready(arguments, home):
+            return self.run_in_room(like, args, kwargs)
         for number in self.others:
             x = arguments[number]
             if type(x) is _ndarray:
@@ -205,6 +208,18 @@ class Plan:
             else:
                 return fresh(type(like), result, home)
         return give(result, rules, like, home, operands)
+
+    def _is_target_ready(self, arguments: list[Any], home: Home) -> bool:
+        """Return whether what is written can be written as it is.
+
+        Otherwise the call may begin again, and what was copied for it would be copied twice.
+        """
+        if self.target is None:
+            return True
+        x = arguments[self.target]
+        if type(x) is _ndarray:
+            return home is HOST
+        return x.home is home and x.raw_array is not None and x.shortcut.writable
 
     def _bring(self, x: Any, home: Home, args: Args, kwargs: Named) -> Any:
         """Bring a Blob's array up to date, if certainly the call is computed in its home.

@@ -76,7 +76,8 @@ class Window:
 
     def inner(self, layout: Layout) -> Layout:
         """Return where a layout of the memory is in the array."""
-        return layout.moved(-self.start) if self.start else layout
+        # An empty layout may begin behind the window.
+        return layout.moved(-self.start) if self.start or not layout.size else layout
 
     def layout(self, home: Home, array: Any) -> Layout:
         """Return the layout in the memory of an array over the window."""
@@ -88,7 +89,7 @@ class Window:
 
         `own` tells that it is only passed to `Home.compute`; see `Home.own_view`.
         """
-        if self.start:
+        if self.start or not layout.size:
             layout = layout.moved(-self.start)
         return (home.own_view if own else home.view)(self.array, layout, writable=writable)
 

@@ -18,7 +18,7 @@ import syncblob
 from syncblob import Blob, Head
 from syncblob.calls.results import write_by
 from syncblob.devices import POISON, Side
-from syncblob.memory import CONST, Window, operations, windows
+from syncblob.memory import CONST, SyncedMemory, Window, operations, windows
 from syncblob.memory.buffers import NO_WINDOWS
 
 
@@ -774,3 +774,27 @@ def test_programs(monkeypatch, count):
         except BaseException as error:
             error.add_note(f"program {number}: " + "; ".join(program.trace))
             raise
+
+
+@pytest.mark.parametrize("write", ["+=", "mask"])
+def test_a_window_that_another_thread_evicts_before_there_is_an_array_over_it(limited, write):
+    blob = numbered()
+    view = blob[:2]
+    view.gpu_data()
+    acquire, evicted = SyncedMemory.acquire, []
+
+    def acquire_before_an_eviction(memory, side, *args):
+        window = acquire(memory, side, *args)
+        if side and not evicted:
+            evicted.append(memory.evict(side))
+        return window
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SyncedMemory, "acquire", acquire_before_an_eviction)
+        expected = np.array(view)
+        if write == "+=":
+            view += 1
+        else:
+            view[view > -1] += 1
+    assert evicted
+    assert np.array_equal(np.array(view), expected + 1)

@@ -527,3 +527,28 @@ def test_what_a_call_wrote_before_it_raised_is_newest(call, head):
     # An output that is not up to date where NumPy computes is written only after a success.
     late = head is not SYNCED and np.array_equal(blob, before)
     np.testing.assert_array_equal(blob, before if late else expected)
+
+
+@pytest.mark.parametrize("state", ["own side", "both sides", "other side", "untouched"])
+def test_an_ndarray_beside_what_is_written_is_uploaded_once(state):
+    array = np.ones((40, 50), np.float32)
+    for write in (
+        lambda x: operator.iadd(x, array),
+        lambda x: np.add(array, 1, out=x),
+        lambda x: np.copyto(x, array),
+        lambda x: np.concatenate([array[:20], array[20:]], out=x),
+    ):
+        blob = Blob(array.shape, device="simulated")
+        if state != "untouched":
+            blob.mutable_gpu_data()[...] = 1
+        if state == "both sides":
+            blob.cpu_data()
+        if state == "other side":
+            blob.mutable_cpu_data()
+        with syncblob.record_transfers() as log:
+            write(blob)
+        of_array = [
+            transfer for transfer in log if transfer.memory != blob.memory.ledger.buffers.serial
+        ]
+        assert sum(transfer.nbytes for transfer in of_array) == array.nbytes
+        assert log.downloads == 0

@@ -463,12 +463,16 @@ class BlobCore:
             buffer = acquire(memory.ledger, shortcut.side, access, layout, reason)
             if shortcut.writable and shortcut.buffer is buffer:
                 return array
-        buffer = memory.acquire(self.side, access, layout, reason)
-        shortcut, array = self._attach(memory, layout)
-        if shortcut.buffer is buffer or (shortcut.writable if writes else shortcut.readable):
-            return array
-        # It is a window, or another thread has replaced the buffer meanwhile.
-        return buffer.view(home, layout, writable=writes, own=True)
+        while True:
+            buffer = memory.acquire(self.side, access, layout, reason)
+            shortcut, array = self._attach(memory, layout)
+            if shortcut.buffer is buffer or (shortcut.writable if writes else shortcut.readable):
+                buffer = shortcut.buffer
+            else:
+                # It is a window, or another thread has replaced the buffer meanwhile.
+                array = buffer.view(home, layout, writable=writes, own=True)
+            if memory.holds(buffer, self.side, layout):
+                return array
 
     def current_array(self, reason: str = "") -> Any:
         """Return `raw_array` if it can be read as it is, else None. Allocates nothing.

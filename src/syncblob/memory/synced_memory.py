@@ -459,9 +459,23 @@ class SyncedMemory:
         StaleAliasWarning
             If the access may write, and a writable alias of the other side overlaps its range.
         """
-        buffer = self.acquire(side, access, layout, reason)
         writable = access is not CONST
-        return buffer.view(self.home(side), layout, writable=writable, own=True)
+        while True:
+            buffer = self.acquire(side, access, layout, reason)
+            array = buffer.view(self.home(side), layout, writable=writable, own=True)
+            if self.holds(buffer, side, layout):
+                return array
+
+    def holds(self, window: Window, side: Side, layout: Layout) -> bool:
+        """Return whether a side has a window of a layout, now that there is an array over it.
+
+        Another thread may have evicted it before: an operation pins whole buffers only, and windows
+        are kept by the arrays over them.
+        """
+        if not side or window is self.ledger.buffers.windows[side].whole:
+            return True
+        with self.ledger.lock:
+            return self.ledger.buffers.containing(side, *layout.reach) is window
 
     def acquire(self, side: Side, access: Access, layout: Layout, reason: str) -> Any:
         """Prepare one side for an access, as `array` does, and return its window."""

@@ -4,6 +4,7 @@ import random
 import sys
 import threading
 import time
+from contextlib import suppress
 from functools import partial
 
 import numpy as np
@@ -18,7 +19,7 @@ import syncblob
 from syncblob import Blob, Head
 from syncblob.calls.results import write_by
 from syncblob.devices import POISON, Side
-from syncblob.memory import CONST, SyncedMemory, Window, operations, windows
+from syncblob.memory import CONST, Window, operations, windows
 from syncblob.memory.buffers import NO_WINDOWS
 
 
@@ -777,24 +778,36 @@ def test_programs(monkeypatch, count):
 
 
 @pytest.mark.parametrize("write", ["+=", "mask"])
-def test_a_window_that_another_thread_evicts_before_there_is_an_array_over_it(limited, write):
-    blob = numbered()
-    view = blob[:2]
-    view.gpu_data()
-    acquire, evicted = SyncedMemory.acquire, []
+def test_a_window_that_another_thread_evicts_before_there_is_an_array_over_it(write):
+    count, threads = 400_000, []
+    with syncblob.set_memory_limit("simulated:0", count * 4):
+        blob, other = (Blob(count, device="simulated:0") for _ in range(2))
+        for each in (blob, other):
+            each.overwrite_cpu_data()[...] = 0
+        view = blob[:1000]
+        view.gpu_data()
+        mask = np.arange(1000) > -1
 
-    def acquire_before_an_eviction(memory, side, *args):
-        window = acquire(memory, side, *args)
-        if side and not evicted:
-            evicted.append(memory.evict(side))
-        return window
+        def use():
+            with suppress(MemoryError):
+                other.gpu_data()
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(SyncedMemory, "acquire", acquire_before_an_eviction)
-        expected = np.array(view)
+        def evict_after_an_access(frame, event, _):
+            code = frame.f_code.co_name, frame.f_back.f_code.co_name
+            if event == "return" and code[0] == "acquire" != code[1]:
+                sys.setprofile(None)
+                thread = threading.Thread(target=use)
+                threads.append(thread)
+                thread.start()
+                thread.join(0.2)
+
+        sys.setprofile(evict_after_an_access)
         if write == "+=":
             view += 1
         else:
-            view[view > -1] += 1
-    assert evicted
-    assert np.array_equal(np.array(view), expected + 1)
+            view[mask] = 1
+        sys.setprofile(None)
+        for thread in threads:
+            thread.join()
+        assert len(threads) == 1
+        assert (np.array(view) == 1).all()

@@ -183,3 +183,13 @@ def test_methods_of_tensors_cannot_expose_memory_untracked(call):
             call(given)
     assert blob.head is GPU
     assert not blob.memory.aliased
+
+
+@pytest.mark.filterwarnings("ignore:torch.chain_matmul is deprecated")
+def test_matrices_by_position_are_no_output():
+    blobs = [blob_in(GPU, "float32", (3, 3)) for _ in range(3)]
+    before = [np.array(blob) for blob in blobs]
+    product = torch.chain_matmul(*blobs[:2], blobs[2].const)
+    np.testing.assert_allclose(product.tolist(), before[0] @ before[1] @ before[2], rtol=1e-5)
+    for blob, array in zip(blobs, before, strict=True):
+        assert np.array_equal(np.array(blob), array)

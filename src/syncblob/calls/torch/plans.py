@@ -250,7 +250,7 @@ def _rule(function: Callable[..., Any]) -> _Rule:
     schemas = _schemas(function)
     # Some functions, such as `Tensor.pow`, only wrap a builtin one, which has no signature.
     written_in_python = inspect.isfunction(inspect.unwrap(function))
-    parameters = tuple(inspect.signature(function).parameters) if written_in_python else ()
+    parameters = _positional(function) if written_in_python else ()
     if not parameters:
         longest = max((schema.arguments for schema in schemas), key=len, default=())
         parameters = tuple(one.name for one in longest if not one.kwarg_only) or ("self",)
@@ -278,6 +278,13 @@ def _rule(function: Callable[..., Any]) -> _Rule:
         for result in schema.returns
     )
     return _Rule(parameters, frozenset(written), frozenset(outs), keeps, views)
+
+
+def _positional(function: Callable[..., Any]) -> tuple[str, ...]:
+    """Return the names of arguments by position: behind ``*matrices``, others have keywords."""
+    parameters = inspect.signature(function).parameters.values()
+    kinds = {inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD}
+    return tuple([each.name for each in parameters if each.kind in kinds])
 
 
 def _is_written(argument: Any) -> bool:

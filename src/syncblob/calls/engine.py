@@ -430,7 +430,7 @@ class Call:
             require_device(self.home.device, self.name)
         # Without a Blob among the arguments, one was passed as NumPy's ``like=``.
         blobs = [x for x in found if isinstance(x, BlobCore)]
-        self.by_name = rules.by_name or not (rules.home or blobs)
+        self.by_name: bool = rules.by_name or not (rules.home or blobs)
         if rules.indexes and not self.home.native:
             arguments = check_indices(rules.function, self.home, arguments)
             written = rules.written(*split(arguments))

@@ -27,10 +27,10 @@ class ViewPlan(Plan):
     ) -> None:
         super().__init__(rules, count, kinds)
         function = rules.function
-        self.native = tables.METHODS.get(function, rules.native)
-        self.axes = views.axes
+        self.native: Any = tables.METHODS.get(function, rules.native)
+        self.axes: int = views.axes
         # Whether the argument has a name, or others are Blobs, too.
-        self.unusual = not count or any(
+        self.unusual: bool = not count or any(
             issubclass(kind, BlobCore) for kind in list(kinds.values())[1:]
         )
         # For a function that may also copy: with so many arguments it does not, if the array is

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from syncblob.memory.sources import Source
 
 # Numbers that tell memories apart in the log.
-next_serial = itertools.count(1).__next__
+next_serial: Callable[[], int] = itertools.count(1).__next__
 
 _PAIR = tuple(Side)
 

@@ -70,7 +70,7 @@ def plan(weights: Weights, *, hdf5: bool = False) -> Callable[[Path], None]:
     return plan_consistent(as_model(weights), hdf5=hdf5, write_diff=False, upgrade=True)
 
 
-plan_hdf5 = partial(plan, hdf5=True)
+plan_hdf5: Callable[[Weights], Callable[[Path], None]] = partial(plan, hdf5=True)
 
 
 def for_caffe(layers: Iterable[LayerWeights]) -> tuple[LayerWeights, ...]:

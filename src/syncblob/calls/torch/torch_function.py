@@ -142,7 +142,7 @@ def call(  # noqa: C901, PLR0912  # the checks at the end are inlined, because c
     return result
 
 
-call_untraced = untraced(call)
+call_untraced: Callable[..., Any] = untraced(call)
 
 
 # --- calls for which everything lies ready on the host --------------------------------------------

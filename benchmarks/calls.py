@@ -7,7 +7,7 @@ import gc
 import statistics
 import sys
 import tracemalloc
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -152,22 +152,33 @@ def copying(needs: Iterable[tuple[str, int]]) -> Callable[[], object]:
     return copy
 
 
-def package_calls(call: Callable[[], object]) -> int:
-    """Return how many functions of the package, in Python, a call calls."""
-    folder = str(Path(syncblob.__file__).parent)
-    count = 0
+def calls_made(
+    function: Callable[[], object], events: Collection[str] = ("call",)
+) -> list[tuple[str, str]]:
+    """Return the file and the name of each function that a function calls.
+
+    With ``"c_call"`` among the events, those in C too, each with the file and the name of its
+    caller.
+    """
+    found: list[tuple[str, str]] = []
 
     def note(frame: FrameType, event: str, _: object) -> None:
-        nonlocal count
-        count += event == "call" and frame.f_code.co_filename.startswith(folder)
+        if event in events:
+            found.append((frame.f_code.co_filename, frame.f_code.co_name))
 
     before = sys.getprofile()
     sys.setprofile(note)
     try:
-        call()
+        function()
     finally:
         sys.setprofile(before)
-    return count
+    return found
+
+
+def package_calls(call: Callable[[], object]) -> int:
+    """Return how many functions of the package, in Python, a call calls."""
+    folder = str(Path(syncblob.__file__).parent)
+    return sum(file.startswith(folder) for file, _ in calls_made(call))
 
 
 def traced(make: Callable[[], object]) -> tuple[int, int]:

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from calls_made import calls_made
 
 import syncblob
+from benchmarks.calls import calls_made
 from syncblob import Blob
 from syncblob.devices import CPU, accelerator
 

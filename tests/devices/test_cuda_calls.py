@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from calls_made import calls_made
 from cupy_model import launch
 
 import syncblob
+from benchmarks.calls import calls_made
 from syncblob import Blob
 from syncblob.devices import accelerator
 from syncblob.memory import CONST

@@ -2,9 +2,9 @@
 
 import pytest
 import tiers
-from calls_made import calls_made
 from fault_states import newest
 
+from benchmarks.calls import calls_made
 from syncblob import SyncedMemory
 from syncblob._layout import Layout
 from syncblob.devices import Side

@@ -8,10 +8,10 @@ from functools import partial
 
 import numpy as np
 import pytest
-from calls_made import calls_made
 from fault_states import newest
 from interrupt_points import done_meanwhile
 
+from benchmarks.calls import calls_made
 from syncblob import Blob, Head, SyncedMemory, record_transfers
 from syncblob._layout import Layout
 from syncblob.devices import POISON, Side

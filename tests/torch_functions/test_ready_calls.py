@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from calls_made import calls_made
 from made_blobs import CPU, SYNCED, blob_in, values
 
 import syncblob
+from benchmarks.calls import calls_made
 from syncblob import Blob, StaleAliasWarning
 
 torch = pytest.importorskip("torch")

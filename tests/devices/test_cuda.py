@@ -40,18 +40,6 @@ pytestmark = pytest.mark.usefixtures("machine")
 NONE, CPU, GPU, SYNCED, SPLIT = PAIR = [*Head][:5]  # with one accelerator
 
 
-@pytest.fixture
-def cupy():
-    import cupy
-
-    return cupy
-
-
-@pytest.fixture
-def backend():
-    return accelerator("cuda:0")
-
-
 def side_stream():
     import cupy
 

@@ -14,7 +14,6 @@ from cupy_model import launch
 import syncblob
 from syncblob import Blob, Head
 from syncblob.blob.core import fresh
-from syncblob.devices import accelerator
 from syncblob.memory import CONST, eviction
 
 pytestmark = pytest.mark.usefixtures("machine")
@@ -22,18 +21,6 @@ lazily = pytest.mark.parametrize("machine", ["lazy"], indirect=True)
 modes = pytest.mark.parametrize("mode", [0, 1, 2], ids=["global", "thread-local", "relaxed"])
 # The bytes of a Blob of `ready`, which are one block of the pool.
 BLOCK = 512
-
-
-@pytest.fixture
-def cupy():
-    import cupy
-
-    return cupy
-
-
-@pytest.fixture
-def backend():
-    return accelerator("cuda:0")
 
 
 def side_stream():

@@ -27,18 +27,6 @@ MODES = ["Global", "ThreadLocal", "Relaxed"]
 
 
 @pytest.fixture
-def cupy():
-    import cupy
-
-    return cupy
-
-
-@pytest.fixture
-def backend():
-    return accelerator("cuda:0")
-
-
-@pytest.fixture
 def streams(machine):
     """Make PyTorch use the model's devices."""
     del machine  # first, because PyTorch's streams are on it

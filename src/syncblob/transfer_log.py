@@ -191,6 +191,7 @@ class TransferLog:
 
     def __init__(self, *, operations: bool = False, last: int | None = None) -> None:
         self._entries: deque[_Entry] = deque(maxlen=last)
+        self._shared: deque[_Entry] = deque(maxlen=last)
         # The number and the bytes of all transfers, and their time.
         self._totals: dict[str, tuple[int, int]] = dict.fromkeys(_DIRECTIONS, (0, 0))
         self.seconds: float = 0.0
@@ -237,6 +238,9 @@ class TransferLog:
         """
         direction, nbytes, seconds = fields[:3]
         with self._lock.held:
+            if direction == "shared":
+                self._shared.append([fields, None])
+                return
             count, total = self._totals[direction]
             self._totals[direction] = count + 1, total + nbytes
             self.seconds += seconds
@@ -305,6 +309,12 @@ class TransferLog:
     uploaded_bytes: int = _total(1, "upload", "The bytes copied from host to accelerator.")
     downloaded_bytes: int = _total(1, "download", "The bytes copied from accelerator to host.")
     peer_bytes: int = _total(1, "peer", "The bytes copied between accelerators.")
+
+    @property
+    def shared(self) -> list[Transfer]:
+        """The buffers that the host and an accelerator began to share. They are no transfers."""
+        with self._lock.held:
+            return [_read(entry) for entry in self._shared]
 
     @property
     def nbytes(self) -> int:
@@ -405,6 +415,7 @@ class TransferLog:
             because = next((one.because for one in groups[key] if one.because), "")
             if because:
                 parts.append(f"    again at each access, because of {because}")
+        parts += [f"  {each}" for each in self.shared]
         parts += [f"  ping-pong: {pair}" for pair in self.ping_pongs()]
         parts += [f"  thrashing: {each}" for each in self.thrashing()]
         parts += [f"  many small: {each}" for each in self.many_small()]
@@ -415,6 +426,7 @@ class TransferLog:
         return {
             **{name: getattr(self, name) for name in _TOTALS},
             "transfers": [_plain(transfer) for transfer in self],
+            "shared": [_plain(each) for each in self.shared],
             "ping_pongs": [_plain(pair) for pair in self.ping_pongs()],
             "thrashing": [_plain(each) for each in self.thrashing()],
             "many_small": [_plain(each) for each in self.many_small()],
@@ -457,10 +469,15 @@ class TransferLog:
 
     def _in_words(self) -> str:
         peers = counted(self.peer_copies, "peer copy", "peer copies")
+        shared = self.shared
         return (
-            f"{counted(self.uploads, 'upload')} of {self.uploaded_bytes} bytes, "
-            f"{counted(self.downloads, 'download')} of {self.downloaded_bytes} bytes"
-        ) + (f", {peers} of {self.peer_bytes} bytes" if self.peer_copies else "")
+            (
+                f"{counted(self.uploads, 'upload')} of {self.uploaded_bytes} bytes, "
+                f"{counted(self.downloads, 'download')} of {self.downloaded_bytes} bytes"
+            )
+            + (f", {peers} of {self.peer_bytes} bytes" if self.peer_copies else "")
+            + (f", {len(shared)} shared of {_bytes_of(shared)} bytes" if shared else "")
+        )
 
 
 def _plain(record: Transfer | Operation | PingPong | Thrashing | ManySmall) -> dict[str, Any]:

@@ -31,9 +31,10 @@ class Transfer(NamedTuple):
     Attributes
     ----------
     direction
-        ``"upload"`` (host to accelerator), ``"download"``, or ``"peer"`` (between accelerators).
+        ``"upload"`` (host to accelerator), ``"download"``, or ``"peer"`` (between accelerators);
+        ``"shared"`` where nothing is copied, because both sides have one buffer from then on.
     nbytes
-        The number of bytes copied.
+        The number of bytes copied; of ``"shared"``, of the buffer.
     seconds
         The duration of the call; for an asynchronous upload, of starting it.
     reason
@@ -79,8 +80,9 @@ class Transfer(NamedTuple):
         again = f"; again at each access, because of {self.because}" if self.because else ""
         named = f" of {self.name}" if self.name else ""
         at = f" from byte {self.offset}" if self.offset else ""
+        what = "shared buffer" if self.direction == "shared" else noun(self.direction)
         return (
-            f"{noun(self.direction)} of {self.nbytes} bytes{named}{at} for {self.reason} at "
+            f"{what} of {self.nbytes} bytes{named}{at} for {self.reason} at "
             f"{self.line.described()}{again}"
         )
 
@@ -151,6 +153,16 @@ class Copying(NamedTuple):
     memory: int
     name: str = ""
     because: Callable[[], str] | None = None
+
+
+def note_sharing(copying: Copying, nbytes: int) -> None:
+    """Record in the open logs that a memory has one buffer for the host and an accelerator."""
+    device, reason, memory, name, because = copying
+    now = time.perf_counter()
+    place = user_instruction()
+    fields = "shared", nbytes, 0.0, reason, device.device, place, memory, now, False, because
+    for log in [*open_logs]:
+        log.add((*fields, 0, name))
 
 
 def transfer(  # a copy

@@ -117,7 +117,9 @@ def _can_divide(kernel: Callable[..., Any], operands: Sequence[Any], *, writes: 
         elementwise
         and len({x.home for x in blobs} - {HOST}) == 1
         and all(
-            x.shape == first.shape and x.layout.contiguous and divisible(x.memory.ledger.buffers)
+            x.shape == first.shape
+            and x.layout.contiguous
+            and divisible(x.memory.ledger.buffers, x.home)
             for x in blobs
         )
         and all(

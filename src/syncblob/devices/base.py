@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import operator
 import time
+from _thread import get_ident
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from types import ModuleType
@@ -41,6 +42,14 @@ NEEDED = "needed_nbytes"
 
 # The attributes by which arrays on devices describe themselves.
 protocols: list[str] = ["__cuda_array_interface__", "__sycl_usm_array_interface__"]
+
+
+# Accelerators, and threads whose next computation there ends before its call does. Backends that
+# share memory look at it after each; see `Accelerator.end_next`.
+ENDING: set[tuple[Any, int]] = set()
+
+# The `Home.space` of the host, and of accelerators that share its memory.
+HOST_SPACE = "host"
 
 
 class BesideCaptureError(RuntimeError):
@@ -102,6 +111,8 @@ class Home(ABC):
     writers: set[Any] | None = None
     # The array library of this home: NumPy, CuPy through array-api-compat, or a backend's own.
     namespace: ModuleType
+    # Homes of one space have one memory, and a Blob has one buffer for them.
+    space: object = HOST_SPACE
 
     def can_hold(self, nbytes: int) -> bool:
         """Return whether an allocation could succeed if nothing else was there.
@@ -284,6 +295,22 @@ class Push(ABC):
         return lambda: None
 
 
+class WorkUnderWay(Push):
+    """Stands for a download of a buffer that the host has, too, and waits for the work on it."""
+
+    def __init__(self, home: Accelerator, buffer: Any) -> None:
+        self._home = home
+        self._buffer = buffer
+
+    def order(self) -> bool:
+        """Return True: the accelerator can use its own buffer."""
+        return True
+
+    def wait(self) -> None:
+        """Block until the work has run."""
+        self._home.finish(self._buffer)
+
+
 class Accelerator(Home):
     """A home that is not the host, with the copies between it and the host.
 
@@ -321,6 +348,44 @@ class Accelerator(Home):
 
     bounded: bool = True
     writers: set[Any] | None = WRITERS
+
+    # Whether it can share the memory of the host, and whether it does; see `share_memory`.
+    can_share: bool = False
+    shared: bool = False
+
+    @property
+    def space(self) -> object:  # type: ignore[override]  # depends on the kind of memory
+        """The host's, if the memory is shared, else one of its own."""
+        return HOST_SPACE if self.shared else self
+
+    def share_memory(self, *, shared: bool) -> None:
+        """Allocate memory that the host can use as well, or memory of the device's own."""
+        if shared and not self.can_share:
+            raise ValueError(f"{self.device} does not share its memory with the host")
+        self.shared = shared
+
+    def share(self, buffer: Any) -> Any:
+        """Return a buffer of this accelerator over one of the host, or the reverse.
+
+        None if the other processor cannot use that memory. Only called if memory is `shared`.
+        """
+        del buffer
+
+    def finish(self, buffer: Any) -> None:
+        """Wait for all work that may use a buffer. Then the host may use it."""
+        del buffer
+        self.synchronize()
+
+    def end_next(self) -> None:
+        """Let this thread's next computation end before its call does: the host may write."""
+        ENDING.add((self, get_ident()))
+
+    def end(self) -> None:
+        """Wait for the work of a computation that `end_next` has announced."""
+        announced = self, get_ident()
+        if announced in ENDING:
+            ENDING.discard(announced)
+            self.synchronize()
 
     def require_powers(self, x1: Any, x2: Any) -> None:
         """Raise for an integer to the power of a negative one, as NumPy does; others return 0.

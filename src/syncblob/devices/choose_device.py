@@ -130,7 +130,46 @@ def unregister(kind: str) -> None:
         protocols.remove(getattr(factories.pop(kind), "protocol", ""))
 
 
-def simulated(index: int = 0, *, capacity: int | None = None) -> SimulatedBackend:
+def memory_kind(device: Device | str) -> str:
+    """Return ``"shared"`` or ``"separate"``; see `set_memory_kind`. ``"shared"`` for the host.
+
+    Raises
+    ------
+    NoDeviceError
+        If the device is not available.
+    """
+    return "shared" if home_of(device).space is HOST.space else "separate"
+
+
+def set_memory_kind(device: Device | str, kind: str) -> None:
+    """Let an accelerator share the memory of the host, or give it memory of its own.
+
+    Memory that is shared needs no transfers: Blobs get one buffer for both, in which the host waits
+    for the accelerator's work. At first it is shared where host and accelerator have the same
+    memory.
+
+    Parameters
+    ----------
+    device
+        The accelerator.
+    kind
+        ``"shared"`` or ``"separate"``. What is allocated from now on is of this kind.
+
+    Raises
+    ------
+    ValueError
+        If the accelerator cannot share memory with the host. `memory_kind` tells what it does.
+    NoDeviceError
+        If the device is not available.
+    """
+    if kind not in {"shared", "separate"}:
+        raise ValueError(f"expected 'shared' or 'separate', got {kind!r}")
+    accelerator(device).share_memory(shared=kind == "shared")
+
+
+def simulated(
+    index: int = 0, *, capacity: int | None = None, shared: bool | None = None
+) -> SimulatedBackend:
     """Return the backend of a simulated device, with its counters, failures and delays.
 
     Parameters
@@ -140,10 +179,15 @@ def simulated(index: int = 0, *, capacity: int | None = None) -> SimulatedBacken
     capacity
         The bytes that the device has from now on; None leaves them as they are, initially without
         end.
+    shared
+        Whether it shares the memory of the host from now on; see `set_memory_kind`. None leaves
+        this as it is, initially False.
     """
     backend: Any = accelerator(f"simulated:{index}")
     if capacity is not None:
         backend.capacity = capacity
+    if shared is not None:
+        backend.share_memory(shared=shared)
     return cast("SimulatedBackend", backend)
 
 

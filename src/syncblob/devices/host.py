@@ -97,7 +97,7 @@ class NumpyHome(Home):
 
     def kept_views(
         self, buffer: NDArray[np.uint8], layout: Layout
-    ) -> tuple[NDArray[Any], NDArray[Any]]:
+    ) -> tuple[NDArray[Any], NDArray[Any]] | None:
         """Return a read-only and a writable array over a buffer."""
         writable = self.view(buffer, layout, writable=True)
         const = writable.view()

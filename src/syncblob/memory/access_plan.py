@@ -97,7 +97,7 @@ class Change(NamedTuple):
     needed: int | None = None
 
 
-def plan(  # noqa: PLR0913, PLR0917  # an access
+def plan(  # noqa: C901, PLR0913, PLR0917  # an access
     ledger: Ledger,
     side: Side,
     access: Access,
@@ -111,7 +111,7 @@ def plan(  # noqa: PLR0913, PLR0917  # an access
     mine, nbytes, writes = 1 << side, before.nbytes, access is not CONST
     if writes and there.leases:
         # Check again: an alias may have been made since.
-        require_announced(ledger.loans, announced, start, stop, side)
+        require_announced(ledger.losing(side), announced, start, stop, side)
     new = ledger.buffers.windows[side].whole is None
     window = side and new and ledger.buffers.containing(side, start, stop)
     initial = before.uniform == 0 and ledger.source is None and not window
@@ -146,6 +146,9 @@ def plan(  # noqa: PLR0913, PLR0917  # an access
     zeroed = (initial and access is not OVERWRITE) or (part and (initial or (new and not side)))
     known = pieces and any(before.holders)
     copies = known and (before.uniform or any(piece.holders for piece in pieces))
+    if copies and ledger.buffers.shared:
+        nearest, are_one = ledger.buffers.nearest, ledger.buffers.are_one
+        copies = any(x.holders and not are_one(side, nearest(side, x.holders)) for x in pieces)
     copied = DIRECTIONS[side > 0] if copies else ""
     if copied and len(ledger.loans) > PAIR:
         copied = _direction(ledger, side, pieces)

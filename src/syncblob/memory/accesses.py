@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from syncblob.memory.stale_alias_warning import Stale
 
 
-def acquire(  # noqa: C901, PLR0912, PLR0913, PLR0917  # an access; inlined, because calls take time
+def acquire(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # an access; inlined: calls take time
     ledger: Ledger,
     side: Side,
     access: Access,
@@ -87,15 +87,17 @@ def acquire(  # noqa: C901, PLR0912, PLR0913, PLR0917  # an access; inlined, bec
                     # It leaves bytes of the range.
                     access = MUTABLE
                 buffer = buffers.windows[side].whole
-                if buffer is None and side:
+                if buffer is None:
                     buffer = provide(ledger, side, start, stop, reason, layout)
                 if ledger.moving:
                     if writes or buffer is None or not ledger.spans.common(start, stop) & mine:
                         ledger.refuse_reentry()
                     return buffer
+                if buffers.shared:
+                    ledger.meet(side, start, stop)
                 if writes:
                     if len(loans) != PAIR or loans[1 - side].leases:
-                        require_announced(loans, announced, start, stop, side)
+                        require_announced(ledger.losing(side), announced, start, stop, side)
                     if ledger.source is not None:
                         ledger.forget_source(start, stop)
                 if ledger.uploads:

@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from syncblob.devices import Side
+from syncblob.devices.base import WorkUnderWay
 from syncblob.memory import access_plan
 from syncblob.memory.access_plan import Change
 from syncblob.memory.changes import commit
@@ -22,6 +23,7 @@ from syncblob.transfers import transfer
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from syncblob.devices.base import Push
     from syncblob.memory.buffers import Windows
     from syncblob.memory.ledger import Ledger
 
@@ -64,11 +66,13 @@ def pull(ledger: Ledger, origin: Side, start: int, stop: int, reason: str) -> bo
         small memory. Nothing has changed then.
     """
     ledger.await_uploads(Side.HOST, MUTABLE, start, stop)
+    provide(ledger, Side.HOST, start, stop, reason)
     accelerator: Any = ledger.buffers.home(origin)
+    copies = not ledger.buffers.are_one(Side.HOST, origin)
     aliased = any([*loans.writers(start, stop)] for loans in ledger.loans)
     nbytes = ledger.spans.nbytes
     more = nbytes <= access_plan.SMALL and stop - start < nbytes
-    if not accelerator.pulls or aliased or more or ledger.watch is not None:
+    if (copies and not accelerator.pulls) or aliased or more or ledger.watch is not None:
         return False
     commit(ledger, _plan_push, origin, CONST, start, stop, reason, (Side.HOST, None))
     return True
@@ -87,9 +91,9 @@ def _plan_push(  # a copy
     lacking, runs = plan_access(before, target, CONST, start, stop, writers=of_sides)
     after = before.replaced(runs if before.nbytes else [Run(0, 0, before.holders[0] | 1 << target)])
     ranges = [piece[:2] for piece in lacking] if before.nbytes else [(0, 0)]
-    change = target, before, after, start, stop, lacking, "upload" if target else "download"
+    way = "" if ledger.buffers.are_one(side, target) else "upload" if target else "download"
     return Change(
-        *change,
+        *(target, before, after, start, stop, lacking, way),
         losses=((side, ranges),),
         prepare=partial(_start, side, stream, started),
         counted=True,
@@ -114,6 +118,11 @@ def _start(  # noqa: PLR0913, PLR0917  # a copy
         for window in buffers.within(origin, piece.start, piece.stop):
             start, stop = max(piece.start, window.start), min(piece.stop, window.stop)
             parts = window.part(start, stop), target.part(start, stop)
+            if target.common is not None and target.common is window.common:
+                if origin:
+                    work: Push = WorkUnderWay(accelerator, parts[0])
+                    uploads.append(Upload(start, stop, work, side, origin))
+                continue
             work = transfer(copying, way, stop - start, start, start_copy, *parts, *on)
             uploads.append(Upload(start, stop, work, side, origin))
     return windows, uploads

@@ -276,7 +276,12 @@ class Loans:
                 array.flags.writeable = False
 
     def note_end(
-        self, history: tuple[Transition, ...], side: Side, revoked: list[NDArray[Any]]
+        self,
+        history: tuple[Transition, ...],
+        side: Side,
+        revoked: list[NDArray[Any]],
+        *,
+        aliases: bool,
     ) -> None:
         """Forget the revoked borrows, and note for `explain` what ended them, and stale aliases.
 
@@ -288,13 +293,15 @@ class Loans:
             This side.
         revoked
             The arrays of any side that the access has revoked.
+        aliases
+            Whether aliases have become stale.
         """
         borrows = self.borrows.forget(revoked)
         if borrows:
             # No search in it, because only `explain` needs more.
             ended = [(borrow, history) for borrow in borrows[-_REMEMBERED:]]
             self.ended = (*self.ended, *ended)[-_REMEMBERED:]
-        if self.leases:
+        if self.leases and aliases:
             last = history[-1]
             before, after, start, stop = last.map_before, last.map_after, last.start, last.stop
             leases = self.leases_in(start, stop)

@@ -19,7 +19,7 @@ from syncblob._source_lines import user_line
 from syncblob.devices import HOST, Accelerator, Side, current_accelerator, home_of
 from syncblob.guards import running_guards
 from syncblob.memory.operations import leave_room
-from syncblob.transfers import Copying, open_logs, transfer
+from syncblob.transfers import Copying, note_sharing, open_logs, transfer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -55,14 +55,17 @@ class Window:
         The range.
     array
         The buffer, in which the byte at `start` is the first.
+    common
+        An object that windows of several sides have in common if they are one buffer, else None.
     """
 
-    __slots__ = ("array", "start", "stop")
+    __slots__ = ("array", "common", "start", "stop")
 
     def __init__(self, start: int, stop: int, array: Any) -> None:
         self.start: int = start
         self.stop: int = stop
         self.array: Any = array
+        self.common: object = None
 
     @property
     def nbytes(self) -> int:
@@ -171,9 +174,20 @@ class Buffers:
         The name of this memory in the log; empty if it has none.
     serial
         The number that tells memories apart in the log.
+    shared
+        Whether sides have had one buffer; see `are_one`.
     """
 
-    __slots__ = ("accelerator", "all_sides", "homes", "name", "nbytes", "serial", "windows")
+    __slots__ = (
+        "accelerator",
+        "all_sides",
+        "homes",
+        "name",
+        "nbytes",
+        "serial",
+        "shared",
+        "windows",
+    )
 
     def __init__(self, nbytes: int, accelerator: Accelerator | None) -> None:
         self.accelerator: Accelerator | None = accelerator
@@ -183,6 +197,7 @@ class Buffers:
         self.nbytes: int = nbytes
         self.name: str = ""
         self.serial: int = next_serial()
+        self.shared: bool = False
 
     @property
     def on_several_sides(self) -> bool:
@@ -227,6 +242,9 @@ class Buffers:
         if len(self.all_sides) == len(_PAIR):
             return _PAIR[1 - side]
         others = [other for other in self.all_sides if other is not side and holders >> other & 1]
+        for other in others if self.shared else ():
+            if self.are_one(side, other):
+                return other
         if side:
             reaches = self.home(side).reaches  # type: ignore[attr-defined]  # an accelerator
             for other in others:
@@ -241,6 +259,54 @@ class Buffers:
     def containing(self, side: int, start: int, stop: int) -> Window | None:
         """Return the window of a side that contains a range; None if none does."""
         return self.windows[side].containing(start, stop)
+
+    # --- one buffer for several sides -------------------------------------------------------------
+
+    def are_one(self, side: int, other: int) -> bool:
+        """Return whether two sides have one buffer."""
+        mine, theirs = self.windows[side].whole, self.windows[other].whole
+        return mine is not None and theirs is not None and mine.common is theirs.common is not None
+
+    def share(self, side: Side, reason: str) -> Window | None:
+        """Give a side without windows the buffer of another one in its space, if there is one."""
+        if self.windows[side].all:
+            return None
+        for other in self.all_sides:
+            known = self.windows[other].whole
+            if known is None or self.home(other).space is not self.home(side).space:
+                continue
+            home = self.home(side)
+            # From an accelerator to another, by the host.
+            array = known.array
+            for accelerator in (self.home(other), home):
+                if accelerator is not HOST and array is not None:
+                    array = accelerator.share(array)  # type: ignore[attr-defined]  # an accelerator
+            if array is None:
+                continue
+            window = Window(0, self.nbytes, array)
+            if side:
+                self.add(home)  # type: ignore[arg-type]  # an accelerator
+            self.shared = True
+            if known.common is None:
+                known.common = object()
+                if open_logs:
+                    device: Any = self.homes[side or other]
+                    note_sharing(self.copying(device, reason), self.nbytes)
+            window.common = known.common
+            self.windows[side] = Windows(self.nbytes, window)
+            return window
+        return None
+
+    def finish_others(self, side: int, window: Window, start: int, stop: int) -> None:
+        """Wait for the work of other sides on a range of a side's window, if it is theirs, too."""
+        if window.common is not None:
+            for other in self.all_sides[1:]:
+                theirs = self.windows[other].whole
+                if other != side and theirs is not None and theirs.common is window.common:
+                    accelerator: Any = self.homes[other]
+                    accelerator.finish(theirs.part(start, stop))
+
+    # --- allocations and copies -------------------------------------------------------------------
 
     def get(self, side: Side, start: int, stop: int, *, zeroed: bool) -> tuple[Window, Windows]:
         """Return one side's window for a range, and all; one of everything if there is none.
@@ -349,8 +415,12 @@ class Buffers:
         reason: str,
         because: Callable[[], str] | None = None,
     ) -> None:
-        """Copy a range of one side into a window of another; see `move`."""
+        """Copy a range of one side into a window of another, unless it is the same; see `move`."""
         whole = self.windows[origin].whole
+        if window.common is not None:
+            self.finish_others(side, window, start, stop)
+            if whole is not None and whole.common is window.common:
+                return
         if whole is not None:
             nbytes, contents, target = stop - start, whole.array, window.array
             if contents.nbytes != nbytes:
@@ -387,7 +457,12 @@ class Buffers:
         target = window.part(start, stop)
         if source is None:
             self.home(side).zero(target)
-        elif side:
-            self.move(Side.HOST, side, source.part(start, stop), target, start, reason)
         else:
-            source.fill(target, start)
+            if side and self.home(side).space is HOST.space:
+                # Where it lies, if the host can use it.
+                shared = self.home(side).share(target)  # type: ignore[attr-defined]  # an accelerator
+                side, target = (side, target) if shared is None else (Side.HOST, shared)
+            if side:
+                self.move(Side.HOST, side, source.part(start, stop), target, start, reason)
+            else:
+                source.fill(target, start)

@@ -23,7 +23,7 @@ from syncblob.memory import access_plan
 from syncblob.memory.access_plan import DIRECTIONS, PAIR, SMALL, Change, shorten
 from syncblob.memory.access_plan import plan as plan_access
 from syncblob.memory.borrows_and_aliases import NO_LOANS, restore
-from syncblob.memory.buffers import Window, Windows
+from syncblob.memory.buffers import NO_WINDOWS, Window, Windows
 from syncblob.memory.history import Transition, note_arrival, note_use, noted_user
 from syncblob.memory.ledger import REMEMBERED
 from syncblob.memory.operations import innermost_of, is_written_elsewhere, reside
@@ -135,6 +135,9 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
             if passing and pieces and all(piece[2] for piece in pieces):
                 after = before
             window, uploads = _prepare(ledger, change, reason, revoked)
+        if writes and window is not None and window.common is not None:
+            # Work of others may still read what is about to be written.
+            ledger.buffers.finish_others(side, window, start, stop)
         user = -1
         if open_logs:
             if _is_arrival(start, stop, copied, change):
@@ -263,7 +266,7 @@ def _step_by_table(  # noqa: C901, PLR0911, PLR0913, PLR0917  # each condition o
             return None
     if brings is COPY:
         buffers.bring(1 - side, side, window, start, stop, reason, because)
-        return after, DIRECTIONS[side], window
+        return after, "" if buffers.are_one(0, 1) else DIRECTIONS[side], window
     if brings is INITIAL:
         buffers.fill(ledger.source, side, window, start, stop, reason)
     return after, "", window
@@ -302,7 +305,8 @@ def _prepare(
         if loans.borrows.live or (change.writes and loans.leases):
             for reach in ranges:
                 everything = reach == (0, change.before.nbytes)
-                loans.revoke(revoked, None if everything else reach, aliases=change.writes)
+                aliases = change.writes and not buffers.are_one(side, loser)
+                loans.revoke(revoked, None if everything else reach, aliases=aliases)
     windows = buffers.windows[side]
     window = windows.whole
     uploads: Sequence[Upload] = ()
@@ -338,10 +342,11 @@ def _note_losses(ledger: Ledger, change: Change, revoked: list[NDArray[Any]]) ->
     """Note for `explain` what the last transition has ended."""
     for loser, _ in change.losses:
         loans = ledger.loans[loser]
-        if change.writes and loans.exposures:
+        lost = not ledger.buffers.are_one(change.side, loser)
+        if change.writes and loans.exposures and lost:
             loans.exposures = loans.without_exposures(change.start, change.stop)
         if loans is not NO_LOANS and (revoked or (change.writes and loans.leases)):
-            loans.note_end(ledger.history, loser, revoked)
+            loans.note_end(ledger.history, loser, revoked, aliases=lost)
 
 
 def take(  # noqa: PLR0913  # a range
@@ -389,7 +394,16 @@ def adopt(ledger: Ledger, side: Side, buffer: Any, announced: Collection[set[Lea
     ledger.forget_source(0, nbytes)
     ledger.await_uploads(side, OVERWRITE, 0, nbytes)
     ledger.compare_watch(side, 0, nbytes, writes=True)
+    windows = ledger.buffers.windows
+    before = windows[side].whole
     commit(ledger, _plan_adoption, side, OVERWRITE, 0, nbytes, "adoption", (buffer, announced))
+    for other in ledger.buffers.all_sides if before and before.common else ():
+        theirs = windows[other].whole
+        if theirs is not None and theirs.common is before.common:  # type: ignore[union-attr]  # there is one
+            # The next access there shares the new buffer, if it can.
+            ledger.shortcuts.forget(other)
+            windows[other] = NO_WINDOWS
+            ledger.loans = (*ledger.loans[:other], NO_LOANS, *ledger.loans[other + 1 :])
 
 
 def _plan_adoption(  # a buffer

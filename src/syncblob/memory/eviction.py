@@ -154,12 +154,15 @@ def _last_use(ledger: Ledger, side: Side, now: int) -> int:
 def make_room(home: Accelerator, reason: str, needed: int) -> bool:
     """Make room on an accelerator; return whether there may be more than before.
 
-    Freed memory that libraries keep is given back; else buffers are evicted that nobody sees.
+    Freed memory that libraries keep is given back; else buffers are evicted that nobody sees. To
+    move what lies in the host's memory to the host would make none.
     """
     began = _made_room
     with _making_room.held:
         # Another thread may have made some in the meantime.
-        return _made_room != began or home.give_back() or _evict(home, reason, needed)
+        if _made_room != began or home.give_back():
+            return True
+        return home.space is not HOST.space and _evict(home, reason, needed)
 
 
 def _evict(home: Accelerator, reason: str, needed: int) -> bool:

@@ -22,6 +22,8 @@ from syncblob.memory.verify import Watch
 from syncblob.transfers import follow_logs, open_logs
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from syncblob._layout import Layout
     from syncblob.devices.base import Accelerator, Home, Push
     from syncblob.memory.sources import Source
@@ -257,6 +259,13 @@ class Ledger:
                 buffers.add(home)  # type: ignore[arg-type]  # every memory has the host
         return Side(buffers.homes.index(home))
 
+    def losing(self, side: int) -> Sequence[Loans]:
+        """Return the loans of each side, without those that stay up to date: of the same buffer."""
+        if not self.buffers.shared:
+            return self.loans
+        are_one = self.buffers.are_one
+        return [NO_LOANS if are_one(side, of) else lent for of, lent in enumerate(self.loans)]
+
     @property
     def aliased(self) -> bool:
         """Whether a writable alias of any side may be alive."""
@@ -329,10 +338,12 @@ class Ledger:
             return _UNUSABLE
         # As `others`, without the call in the usual case.
         there = self.loans[1 - side] if len(self.loans) == len(_NOTHING_LENT) else self.others(side)
-        return True, not (
+        written = (there.leases or there.exposures) and there.may_write_in(start, stop)
+        # Beside arrays of others over the same buffer, each access waits: see `meet`.
+        return not (written and self.buffers.shared), not (
             (spans.any(start, stop) if uniform is None else uniform) != mine
             or self.uploads
-            or ((there.leases or there.exposures) and there.may_write_in(start, stop))
+            or written
             or (self.source is not None and self.source.unwritten.any(start, stop))
         )
 
@@ -363,6 +374,21 @@ class Ledger:
         """Append to the history what has happened to a range without a change of the map."""
         fields = reason, self.spans, self.spans, "", user_instruction(3), start, stop
         self.history = (*self.history[1 - REMEMBERED :], Transition(*fields))
+
+    def meet(self, side: Side, start: int, stop: int) -> None:
+        """Wait for what others may be doing to a range, through arrays over the same buffer.
+
+        On an accelerator, the next operation ends before its call does: the host writes any time.
+        """
+        buffers = self.buffers
+        for other, lent in enumerate(self.loans):
+            if other != side and lent.may_write_in(start, stop) and buffers.are_one(side, other):
+                window: Any = buffers.windows[other].whole
+                accelerator: Any = buffers.homes[other or side]
+                if other:
+                    accelerator.finish(window.part(start, stop))
+                else:
+                    accelerator.end_next()
 
     def await_uploads(self, side: Side, access: Access, start: int, stop: int) -> None:
         """Wait for the asynchronous copies that an access of a range depends on.
@@ -454,8 +480,9 @@ class Ledger:
         if watch is None:
             return
         watch.compare()
-        if writes:
-            watch.drop(side, start, stop)
+        for other in self.buffers.all_sides if writes else ():
+            if other == side or self.buffers.are_one(side, other):
+                watch.drop(other, start, stop)
         if watch.idle:
             self.watch = None
 

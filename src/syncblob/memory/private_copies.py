@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from syncblob.devices.base import Home
-    from syncblob.memory.buffers import Buffers
+    from syncblob.memory.buffers import Buffers, Window
     from syncblob.memory.ledger import Ledger
     from syncblob.memory.sources import Source
 
@@ -30,7 +30,7 @@ class ElsewhereError(MemoryError):
         self.home: Home = home
 
 
-def gather(  # noqa: C901  # each place that elements may come from
+def gather(  # noqa: C901, PLR0912  # each place that elements may come from
     ledger: Ledger, side: Side, layout: Layout, reason: str
 ) -> Any:
     """Copy elements into a new C-contiguous array on one side, each from a side that holds it.
@@ -45,7 +45,10 @@ def gather(  # noqa: C901  # each place that elements may come from
     if buffers.accelerator is None and isinstance(home, Accelerator):
         buffers.add(home)
     reach = layout.start, layout.stop
+    if buffers.shared:
+        ledger.meet(side, *reach)
     own = buffers.containing(side, *reach) if spans.common(*reach) & (1 << side) else None
+    own = own or _shared(ledger, side, *reach, reason)
     if own is not None:
         ledger.await_uploads(side, CONST, *reach)
         array = own.view(home, layout, writable=False, own=True)
@@ -86,6 +89,19 @@ def gather(  # noqa: C901  # each place that elements may come from
             contents = _initial_bytes(source, part)
             buffers.move(Side.HOST, side, contents, place, part.start, reason)
     return home.view(target, dense, writable=True)
+
+
+def _shared(ledger: Ledger, side: Side, start: int, stop: int, reason: str) -> Window | None:
+    """Return a side's buffer if it has the newest contents of a range as that of others, too."""
+    buffers = ledger.buffers
+    window = buffers.windows[side].whole or buffers.share(side, reason)
+    if window is None or window.common is None:
+        return None
+    alike = sum(1 << other for other in buffers.all_sides if buffers.are_one(side, other))
+    if [*ledger.spans.lacking(start, stop, alike)]:
+        return None
+    buffers.finish_others(side, window, start, stop)
+    return window
 
 
 def _origin(ledger: Ledger, side: Side, held: int, start: int, stop: int) -> Side:

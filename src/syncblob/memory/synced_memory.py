@@ -290,7 +290,7 @@ class SyncedMemory:
         Returns
         -------
         int
-            The number of bytes freed.
+            The number of bytes freed; 0 if both sides have one buffer.
 
         Raises
         ------
@@ -301,6 +301,12 @@ class SyncedMemory:
         stop = self.nbytes if stop is None else stop
         # What leaves the host needs room on the accelerator.
         refuge = Side.HOST if side else Side.ACCELERATOR
+        buffers = self.ledger.buffers
+        if refuge < len(buffers.homes):
+            with self.ledger.lock:
+                buffers.share(refuge, "evict")
+            if buffers.are_one(side, refuge):
+                return 0
         use = partial(evict, needed=needed)
         freed: int = self._in_room(refuge, "evict", use, side, start, stop)
         return freed
@@ -406,6 +412,8 @@ class SyncedMemory:
         if held is None:
             held = spans.common(*layout.reach)
         if not held & (1 << side) or ledger.watch is not None:
+            return None
+        if ledger.buffers.shared and ledger.aliased:
             return None
         if ledger.uploads and ledger.awaits(side):
             return None
@@ -603,7 +611,12 @@ class SyncedMemory:
         """
         ledger = self.ledger
         buffers = ledger.buffers
-        if side and buffers.windows[side].whole is None and layout.size and divisible(buffers):
+        if (
+            side
+            and buffers.windows[side].whole is None
+            and layout.size
+            and divisible(buffers, self.home(side))
+        ):
             # Another alias may keep its window. Then this range gets one, too.
             with ledger.lock, suppress(MemoryError, BufferError):
                 grow(ledger, side, 0, self.nbytes, reason)

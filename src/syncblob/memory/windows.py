@@ -9,10 +9,11 @@ import operator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from syncblob.devices import HOST
 from syncblob.memory.access_plan import Change
 from syncblob.memory.buffers import Window
 from syncblob.memory.changes import commit
-from syncblob.memory.operations import NotNowError, are_written, pins
+from syncblob.memory.operations import NotNowError, are_written, pins, reside
 from syncblob.memory.state_machine import MUTABLE, Access
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from syncblob._layout import Layout
     from syncblob.devices import Side
+    from syncblob.devices.base import Home
     from syncblob.memory.buffers import Buffers, Windows
     from syncblob.memory.ledger import Ledger, Upload
 
@@ -33,9 +35,9 @@ _MOST = 0.5
 _NBYTES = operator.attrgetter("array.nbytes")
 
 
-def divisible(buffers: Buffers) -> bool:
-    """Return whether a memory is large enough for windows."""
-    return buffers.nbytes > _WHOLE
+def divisible(buffers: Buffers, home: Home) -> bool:
+    """Return whether a memory is large enough for windows in a home. What it shares has none."""
+    return buffers.nbytes > _WHOLE and home.space is not HOST.space
 
 
 def provide(  # noqa: PLR0913, PLR0917  # an access
@@ -45,10 +47,15 @@ def provide(  # noqa: PLR0913, PLR0917  # an access
 
     That is of the union of the range and the windows that it overlaps. If most of the memory would
     have windows then, it is of everything if possible. Returns None if the access is to make it.
+    What another side of the same space has is the window, too.
     """
     buffers = ledger.buffers
     found = buffers.containing(side, start, stop)
-    if found is not None or not side or not divisible(buffers) or ledger.moving:
+    if found is None:
+        found = buffers.share(side, reason)
+        if found is not None and side:
+            reside(ledger, buffers.homes[side])
+    if found is not None or not side or ledger.moving or not divisible(buffers, buffers.home(side)):
         return found
     gone = buffers.within(side, start, stop)
     low = min([start, *(window.start for window in gone)])

@@ -6,14 +6,16 @@ device can do this itself. For a CUDA device, real or the model, this module wra
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import numpy as np
+from devices import SHARED
 from hypothesis import reject
 
-from syncblob.devices import SimulatedBackend, accelerator, simulated
+from syncblob.devices import Device, SimulatedBackend, accelerator, simulated
 
 
 def run_programs(make: Callable[[int], Any], numbers: Iterable[int]) -> None:
@@ -74,6 +76,22 @@ class Simulated:
     def close(self) -> None:
         """Restore the device."""
         self.controls.delay = 0.0
+
+
+class Shared(Simulated):
+    """The simulated device that shares the memory of the host. Its work is late."""
+
+    name = SHARED
+
+    def __init__(self) -> None:
+        self.accelerator = self.controls = simulated(Device(SHARED).index, shared=True)
+        self.controls.synchronize()
+        self.controls.reset_counts()
+        self.controls.delay = 0.0005
+
+    def seen(self, array: Any) -> Any:
+        """Return an array as programs can look at it."""
+        return Late(self.controls, array) if isinstance(array, np.ndarray) else array
 
 
 class Cuda:
@@ -169,7 +187,9 @@ class Lent:
     Each read is a copy. Each write is on the current stream, without a wait.
     """
 
-    flags = SimpleNamespace(writeable=True)
+    flags: Any = SimpleNamespace(writeable=True)
+    # Whether programs have written by work of their own since they have waited for the device.
+    wrote = False
 
     def __init__(self, array: Any) -> None:
         self.array = array
@@ -187,6 +207,7 @@ class Lent:
 
             values = cupy.asarray(values)
         self.array[key] = values
+        Lent.wrote = True
 
     def __len__(self) -> int:
         return len(self.array)
@@ -196,6 +217,29 @@ class Lent:
 
     def _on_host(self) -> Any:
         return self.array.get() if hasattr(self.array, "get") else self.array.asnumpy()
+
+
+class Late(Lent):
+    """An array of a simulated device that programs write by the device's work."""
+
+    def __init__(self, backend: SimulatedBackend, array: Any) -> None:
+        super().__init__(array)
+        self.backend = backend
+
+    @property
+    def flags(self) -> Any:
+        return self.array.flags
+
+    def __getitem__(self, key: Any) -> Late:
+        return Late(self.backend, self.array[key])
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self.backend.compute(operator.setitem, self.array, key, value)
+        Lent.wrote = True
+
+    def _on_host(self) -> Any:
+        self.backend.finish(None)
+        return self.array.copy()
 
 
 class _Controls(SimulatedBackend):

@@ -103,7 +103,7 @@ def _seen(blob: BlobCore, memory: SyncedMemory) -> MemorySeen:
     runs = list(memory.spans.runs(0, nbytes))
     homes = []
     for side in memory.sides:
-        loans, mine = memory.ledger.loans[side], 1 << side
+        loans, mine = memory.ledger.loans[side], memory.ledger.buffers.alike(side)
 
         def order(lease: Lease, mine: int = mine) -> tuple[bool, int, int]:
             """Put stale aliases first."""
@@ -132,7 +132,8 @@ def _seen(blob: BlobCore, memory: SyncedMemory) -> MemorySeen:
 def _alias(memory: SyncedMemory, side: Side, lease: Lease) -> Lent:
     """Describe an alias, and since when it is stale."""
     start, stop = lease.start, lease.stop
-    lacking = sum(run.nbytes for run in memory.spans.lacking(start, stop, 1 << side))
+    alike = memory.ledger.buffers.alike(side)
+    lacking = sum(run.nbytes for run in memory.spans.lacking(start, stop, alike))
     text = f"{lease.described(side)}{_bytes(memory, start, stop)}"
     if lease.revoked:
         text += "; read-only"
@@ -253,14 +254,16 @@ def _contents(memory: SyncedMemory, side: Side) -> str:
         return f"{where}no memory"
     nbytes = sum(window.nbytes for window in windows)
     runs = memory.spans.runs(0, memory.nbytes)
-    held = sum(run.nbytes for run in runs if run.holders & (1 << side))
+    alike = memory.ledger.buffers.alike(side)
+    held = sum(run.nbytes for run in runs if run.holders & alike)
     if held == memory.nbytes and memory.head is not Head.UNINITIALIZED:
         state = "up to date"
     else:
         state = f"{held} bytes up to date" if held else "older contents"
     borrows = len(memory.ledger.loans[side].borrows)
     lent = f", {counted(borrows, 'writable borrow')}" if borrows else ""
-    return f"{where}{nbytes} bytes, {state}{lent}{_speed(memory, side)}"
+    same = "the same " if side and alike & 1 else ""
+    return f"{where}{same}{nbytes} bytes, {state}{lent}{_speed(memory, side)}"
 
 
 def _speed(memory: SyncedMemory, side: Side) -> str:

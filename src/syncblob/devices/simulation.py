@@ -221,7 +221,8 @@ class SimulatedBackend(NumpyHome, Accelerator):
         written = [x for x, old in before if x.flags.writeable and x.tobytes() != old.tobytes()]
         made = [x for x in _arrays((result,)) if x.flags.writeable and x.size]
         made = [x for x in made if not any(np.may_share_memory(x, y) for y in operands)]
-        outputs = [(x, x.copy()) for x in (*written, *made)]
+        # Views, which stay writable when a borrow becomes read-only.
+        outputs = [(x.view(), x.copy()) for x in (*written, *made)]
         for x, old in before:
             if any(x is each for each in written):
                 x[...] = old
@@ -351,6 +352,7 @@ class SimulatedBackend(NumpyHome, Accelerator):
 
     def upload(self, host: NDArray[np.uint8], buffer: NDArray[np.uint8]) -> None:
         """Copy from host to device."""
+        self.finish(buffer)
         with self._lock.held:
             if self._countdowns:
                 self._count_down("transfer")
@@ -360,6 +362,7 @@ class SimulatedBackend(NumpyHome, Accelerator):
 
     def download(self, buffer: NDArray[np.uint8], host: NDArray[np.uint8]) -> None:
         """Copy from device to host."""
+        self.finish(buffer)
         with self._lock.held:
             if self._countdowns:
                 self._count_down("transfer")

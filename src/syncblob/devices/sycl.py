@@ -1,11 +1,10 @@
 """SYCL devices, through dpnp and dpctl, which are imported only when a device is used.
 
-``sycl:N`` is the device of this index in `dpctl.get_devices`, as in DLPack. Its memory is USM shared
-memory if it is a CPU, which has the host's, and else USM device memory. Work runs on the queue that
-dpnp uses by default, on which dpnp runs one function after another; so users' arrays and those of
-Blobs can be mixed. With an in-order queue of our own,
-dpnp would refuse to mix them, and what it still writes through an alias, on its default queue,
-would be read too early.
+``sycl:N`` is the device of this index in `dpctl.get_devices`, as in DLPack. A CPU has USM shared
+memory, because it is that of the host, and others have USM device memory. Work runs on the queue
+that dpnp uses by default, on which dpnp runs one function after another; so users' arrays and those
+of Blobs can be mixed. With an in-order queue of our own, dpnp would refuse to mix them, and what it
+still writes through an alias, on its default queue, would be read too early.
 """
 
 from __future__ import annotations

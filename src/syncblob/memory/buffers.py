@@ -267,6 +267,13 @@ class Buffers:
         mine, theirs = self.windows[side].whole, self.windows[other].whole
         return mine is not None and theirs is not None and mine.common is theirs.common is not None
 
+    def alike(self, side: int) -> int:
+        """Return as a bit mask a side, and those that have one buffer with it."""
+        if not self.shared:
+            return 1 << side
+        others = [other for other in self.all_sides if other != side and self.are_one(side, other)]
+        return sum(1 << other for other in (side, *others))
+
     def share(self, side: Side, reason: str) -> Window | None:
         """Give a side without windows the buffer of another one in its space, if there is one."""
         if self.windows[side].all:

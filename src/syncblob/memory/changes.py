@@ -266,7 +266,7 @@ def _step_by_table(  # noqa: C901, PLR0911, PLR0913, PLR0917  # each condition o
             return None
     if brings is COPY:
         buffers.bring(1 - side, side, window, start, stop, reason, because)
-        return after, "" if buffers.are_one(0, 1) else DIRECTIONS[side], window
+        return after, DIRECTIONS[side] if window.common is None else "", window
     if brings is INITIAL:
         buffers.fill(ledger.source, side, window, start, stop, reason)
     return after, "", window
@@ -343,7 +343,7 @@ def _note_losses(ledger: Ledger, change: Change, revoked: list[NDArray[Any]]) ->
     for loser, _ in change.losses:
         loans = ledger.loans[loser]
         lost = not ledger.buffers.are_one(change.side, loser)
-        if change.writes and loans.exposures and lost:
+        if change.writes and loans.exposures:
             loans.exposures = loans.without_exposures(change.start, change.stop)
         if loans is not NO_LOANS and (revoked or (change.writes and loans.leases)):
             loans.note_end(ledger.history, loser, revoked, aliases=lost)
@@ -394,15 +394,14 @@ def adopt(ledger: Ledger, side: Side, buffer: Any, announced: Collection[set[Lea
     ledger.forget_source(0, nbytes)
     ledger.await_uploads(side, OVERWRITE, 0, nbytes)
     ledger.compare_watch(side, 0, nbytes, writes=True)
-    windows = ledger.buffers.windows
-    before = windows[side].whole
     commit(ledger, _plan_adoption, side, OVERWRITE, 0, nbytes, "adoption", (buffer, announced))
-    for other in ledger.buffers.all_sides if before and before.common else ():
-        theirs = windows[other].whole
-        if theirs is not None and theirs.common is before.common:  # type: ignore[union-attr]  # there is one
+    buffers = ledger.buffers
+    for other in buffers.all_sides:
+        has = other is not side and buffers.windows[other].all
+        if has and buffers.home(other).space is buffers.home(side).space:
             # The next access there shares the new buffer, if it can.
             ledger.shortcuts.forget(other)
-            windows[other] = NO_WINDOWS
+            buffers.windows[other] = NO_WINDOWS
             ledger.loans = (*ledger.loans[:other], NO_LOANS, *ledger.loans[other + 1 :])
 
 

@@ -261,10 +261,8 @@ class Ledger:
 
     def losing(self, side: int) -> Sequence[Loans]:
         """Return the loans of each side, without those that stay up to date: of the same buffer."""
-        if not self.buffers.shared:
-            return self.loans
-        are_one = self.buffers.are_one
-        return [NO_LOANS if are_one(side, of) else lent for of, lent in enumerate(self.loans)]
+        alike = self.buffers.alike(side)
+        return [NO_LOANS if alike >> of & 1 else lent for of, lent in enumerate(self.loans)]
 
     @property
     def aliased(self) -> bool:
@@ -480,8 +478,9 @@ class Ledger:
         if watch is None:
             return
         watch.compare()
-        for other in self.buffers.all_sides if writes else ():
-            if other == side or self.buffers.are_one(side, other):
+        alike = self.buffers.alike(side) if writes else 0
+        for other in self.buffers.all_sides:
+            if alike >> other & 1:
                 watch.drop(other, start, stop)
         if watch.idle:
             self.watch = None

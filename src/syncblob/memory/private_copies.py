@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from syncblob.devices.base import Home
-    from syncblob.memory.buffers import Buffers, Window
+    from syncblob.memory.buffers import Buffers
     from syncblob.memory.ledger import Ledger
     from syncblob.memory.sources import Source
 
@@ -45,12 +45,15 @@ def gather(  # noqa: C901, PLR0912  # each place that elements may come from
     if buffers.accelerator is None and isinstance(home, Accelerator):
         buffers.add(home)
     reach = layout.start, layout.stop
+    buffers.share(side, reason)
     if buffers.shared:
         ledger.meet(side, *reach)
-    own = buffers.containing(side, *reach) if spans.common(*reach) & (1 << side) else None
-    own = own or _shared(ledger, side, *reach, reason)
+    mine, own = buffers.alike(side), None
+    if spans.common(*reach) & mine or (buffers.shared and not spans.lacking(*reach, mine)):
+        own = buffers.containing(side, *reach)
     if own is not None:
         ledger.await_uploads(side, CONST, *reach)
+        buffers.finish_others(side, own, *reach)
         array = own.view(home, layout, writable=False, own=True)
         return home.compute(home.copy, array)
     dense = Layout.c_order(layout.shape, layout.dtype)
@@ -71,9 +74,10 @@ def gather(  # noqa: C901, PLR0912  # each place that elements may come from
     for offset, part in _parts(layout, ledger, 0):
         place = target[offset : offset + part.nbytes]
         held = spans.common(part.start, part.stop)
-        if held & (1 << side):
+        if held & mine:
             ledger.await_uploads(side, CONST, part.start, part.stop)
             window: Any = buffers.containing(side, part.start, part.stop)
+            buffers.finish_others(side, window, part.start, part.stop)
             array = window.view(home, part, writable=False, own=True)
             c_order = Layout.c_order(part.shape, part.dtype)
             home.compute(operator.setitem, home.view(place, c_order, writable=True), ..., array)
@@ -89,19 +93,6 @@ def gather(  # noqa: C901, PLR0912  # each place that elements may come from
             contents = _initial_bytes(source, part)
             buffers.move(Side.HOST, side, contents, place, part.start, reason)
     return home.view(target, dense, writable=True)
-
-
-def _shared(ledger: Ledger, side: Side, start: int, stop: int, reason: str) -> Window | None:
-    """Return a side's buffer if it has the newest contents of a range as that of others, too."""
-    buffers = ledger.buffers
-    window = buffers.windows[side].whole or buffers.share(side, reason)
-    if window is None or window.common is None:
-        return None
-    alike = sum(1 << other for other in buffers.all_sides if buffers.are_one(side, other))
-    if [*ledger.spans.lacking(start, stop, alike)]:
-        return None
-    buffers.finish_others(side, window, start, stop)
-    return window
 
 
 def _origin(ledger: Ledger, side: Side, held: int, start: int, stop: int) -> Side:

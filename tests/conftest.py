@@ -9,6 +9,7 @@ import threading
 import time
 import types
 from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import cupy_model
@@ -16,7 +17,7 @@ import pytest
 from cuda_model import Machine
 from devices import ACCELERATORS
 from hypothesis import HealthCheck, settings
-from program_devices import Cuda, Simulated, Sycl
+from program_devices import Cuda, Shared, Simulated, Sycl
 
 import syncblob
 from syncblob.devices import SimulatedBackend, cuda, simulation
@@ -175,11 +176,35 @@ def machine(request: pytest.FixtureRequest) -> Iterator[Machine]:
 def program_device(request: pytest.FixtureRequest) -> Iterator[type[Simulated | Cuda]]:
     """Give the device that random programs run on, including both modes of the CUDA model."""
     real = {"simulated": Simulated, "cuda": Cuda, "sycl": Sycl}
+    if request.param == "sycl":
+        with separate_memory(Sycl.name):
+            yield Sycl
+        return
     if request.param in real:
         yield real[request.param]
         return
     with cupy_model.installed(Machine(1, eager=request.param == "eager")):
         yield Cuda
+
+
+@pytest.fixture(
+    params=[Shared, pytest.param(Sycl, marks=[pytest.mark.sycl, pytest.mark.long])],
+    ids=["simulated", "sycl"],
+)
+def shared_device(request: pytest.FixtureRequest) -> type[Shared | Sycl]:
+    """Return a device that random programs run on and that shares the memory of the host."""
+    device: type[Shared | Sycl] = request.param
+    return device
+
+
+@contextmanager
+def separate_memory(device: str) -> Iterator[None]:
+    """Give a device that shares the memory of the host memory of its own, inside a block."""
+    syncblob.set_memory_kind(device, "separate")
+    try:
+        yield
+    finally:
+        syncblob.set_memory_kind(device, "shared")
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -327,7 +327,7 @@ class Program:
         elif kind == "outside":
             device = CPU
             self.note(f"{name} = asarray(an array of {cells.shape}), bound to {self.device.name}")
-            array = self.fresh(cells)
+            array = self.device.host_array(self.fresh(cells))
             blob = syncblob.asarray(array)
             blob.memory.side_of(self.device.accelerator)
             memory = Memory(array.ravel().tolist())
@@ -1143,7 +1143,7 @@ class Program:
         base, side = self.base(), self.side()
         memory = base.memory
         values = self.fresh(base.cells)
-        array = values if side == CPU else self.device.array(values)
+        array = (self.device.host_array if side == CPU else self.device.array)(values)
         self.note(f"{base.name}.set_{side}_data(…)")
         setter = getattr(base.reached(side), f"set_{'cpu' if side == CPU else 'gpu'}_data")
         smaller = base.cells.size != memory.size
@@ -1451,16 +1451,13 @@ def test_no_program_sees_old_values_moves_too_much_or_loses_a_write_unannounced(
 
 
 @tiers.programs(150, 1200, variable="SYNCBLOB_PROGRAMS")
-@pytest.mark.parametrize(
-    "device", [Shared, pytest.param(Sycl, marks=[pytest.mark.sycl, pytest.mark.long])]
-)
 def test_no_program_in_shared_memory_lacks_a_wait_or_copies(
-    numbers: range, device: type[Shared | Sycl], monkeypatch: pytest.MonkeyPatch
+    numbers: range, shared_device: type[Shared | Sycl], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(access_plan, "SMALL", 0)
     monkeypatch.setattr(region_model, "ONE", True)
     consumer.cache_clear()
-    run_programs(lambda number: SharedProgram(number, device(), (CPU, GPU)), numbers)
+    run_programs(lambda number: SharedProgram(number, shared_device(), (CPU, GPU)), numbers)
 
 
 # --- pushes, many pieces, threads and processes ---------------------------------------------------

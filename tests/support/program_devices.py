@@ -51,6 +51,10 @@ class Simulated:
         """Return an array on the device."""
         return values
 
+    def host_array(self, values: Any) -> Any:
+        """Return an array on the host that the device can share, if it shares memory."""
+        return values
+
     def seen(self, array: Any) -> Any:
         """Return an array as programs can look at it."""
         return array
@@ -116,6 +120,10 @@ class Cuda:
         """Return an array on the device."""
         return self._library.asarray(values)
 
+    def host_array(self, values: Any) -> Any:
+        """Return an array on the host that the device can share, if it shares memory."""
+        return values
+
     def seen(self, array: Any) -> Any:
         """Return an array as programs can look at it."""
         return Lent(array) if isinstance(array, self._library.ndarray) else array
@@ -159,6 +167,18 @@ class Sycl(Cuda):
         self._library = dpnp
         self.accelerator = accelerator(self.name)
         self.controls = _Controls(self.accelerator)
+
+    def array(self, values: Any) -> Any:
+        """Return an array on the device."""
+        kind = "shared" if self.accelerator.shared else "device"
+        return self._library.asarray(values, usm_type=kind)
+
+    def host_array(self, values: Any) -> Any:
+        """Return an array in USM memory."""
+        buffer = self.accelerator.allocate_host(values.nbytes)
+        array = np.ndarray(values.shape, values.dtype, buffer)
+        array[...] = values
+        return array
 
     def seen(self, array: Any) -> Any:
         """Return an array as programs can look at it."""

@@ -78,12 +78,15 @@ class SyclBackend(LibraryHome):
         # Others have memory of their own, or may have, and what is shared moves page by page.
         self.share_memory(shared=self.can_share and devices[index].is_cpu)
         if hasattr(os, "register_at_fork"):
-            # A child can read what was written in shared memory before.
-            os.register_at_fork(before=self._finish_before_fork)
+            # A child can read what was written in shared memory before, and computes nothing.
+            os.register_at_fork(before=self._finish_before_fork, after_in_child=self._refuse_work)
 
     def _finish_before_fork(self) -> None:
         if self.shared and self._process == os.getpid():
             self._own_queue.wait()
+
+    def _refuse_work(self) -> None:
+        self.compute = lambda *_, **_named: self._queue  # type: ignore[method-assign]  # raises
 
     def share_memory(self, *, shared: bool) -> None:
         """Allocate USM shared memory, or USM device memory."""

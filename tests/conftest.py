@@ -191,8 +191,27 @@ def program_device(request: pytest.FixtureRequest) -> Iterator[type[Simulated | 
     params=[Shared, pytest.param(Sycl, marks=[pytest.mark.sycl, pytest.mark.long])],
     ids=["simulated", "sycl"],
 )
-def shared_device(request: pytest.FixtureRequest) -> type[Shared | Sycl]:
-    """Return a device that random programs run on and that shares the memory of the host."""
+def shared_device(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> type[Shared | Sycl]:
+    """Return a device that random programs run on and that shares the memory of the host.
+
+    The work of the simulated one runs when something waits for it.
+    """
+    opened, wait = threading.Event(), simulation._Work.wait
+
+    def release(work: simulation._Work) -> None:
+        opened.set()
+        wait(work)
+        opened.clear()
+
+    def sleep(seconds: float) -> None:
+        if seconds:
+            opened.wait()
+
+    clock = types.SimpleNamespace(sleep=sleep, perf_counter=time.perf_counter)
+    monkeypatch.setattr(simulation, "time", clock)
+    monkeypatch.setattr(simulation._Work, "wait", release)
     device: type[Shared | Sycl] = request.param
     return device
 

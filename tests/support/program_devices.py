@@ -91,7 +91,12 @@ class Shared(Simulated):
         self.accelerator = self.controls = simulated(Device(SHARED).index, shared=True)
         self.controls.synchronize()
         self.controls.reset_counts()
-        self.controls.delay = 0.0005
+        self.controls.delay = 1.0
+
+    def close(self) -> None:
+        """Wait for the work, and restore the device."""
+        self.controls.synchronize()
+        super().close()
 
     def seen(self, array: Any) -> Any:
         """Return an array as programs can look at it."""
@@ -175,7 +180,8 @@ class Sycl(Cuda):
 
     def host_array(self, values: Any) -> Any:
         """Return an array in USM memory."""
-        buffer = self.accelerator.allocate_host(values.nbytes)
+        # Not by the method that counts.
+        buffer = type(self.accelerator).allocate_host(self.accelerator, values.nbytes)
         array = np.ndarray(values.shape, values.dtype, buffer)
         array[...] = values
         return array

@@ -352,6 +352,8 @@ class Accelerator(Home):
     # Whether it can share the memory of the host, and whether it does; see `share_memory`.
     can_share: bool = False
     shared: bool = False
+    # Whether any accelerator has shared memory in this process.
+    any_shared: bool = False
 
     @property
     def space(self) -> object:  # type: ignore[override]  # depends on the kind of memory
@@ -363,6 +365,7 @@ class Accelerator(Home):
         if shared and not self.can_share:
             raise ValueError(f"{self.device} does not share its memory with the host")
         self.shared = shared
+        Accelerator.any_shared = Accelerator.any_shared or shared
 
     def share(self, buffer: Any) -> Any:
         """Return a buffer of this accelerator over one of the host, or the reverse.

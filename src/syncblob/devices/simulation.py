@@ -352,7 +352,8 @@ class SimulatedBackend(NumpyHome, Accelerator):
 
     def upload(self, host: NDArray[np.uint8], buffer: NDArray[np.uint8]) -> None:
         """Copy from host to device."""
-        self.finish(buffer)
+        if self._last is not None:
+            self._last.wait()
         with self._lock.held:
             if self._countdowns:
                 self._count_down("transfer")
@@ -362,7 +363,8 @@ class SimulatedBackend(NumpyHome, Accelerator):
 
     def download(self, buffer: NDArray[np.uint8], host: NDArray[np.uint8]) -> None:
         """Copy from device to host."""
-        self.finish(buffer)
+        if self._last is not None:
+            self._last.wait()
         with self._lock.held:
             if self._countdowns:
                 self._count_down("transfer")

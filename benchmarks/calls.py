@@ -23,14 +23,9 @@ from syncblob.devices import CPU, accelerator
 def function(text: str, names: Mapping[str, Any], parameters: str = "") -> Callable[..., Any]:
     """Return an expression or a statement as a function.
 
-    Parameters
-    ----------
-    text
-        The expression, whose value is returned, or the statement.
-    names
-        The global names that it uses.
-    parameters
-        The names of the function's parameters.
+    `text`: the expression, whose value is returned, or the statement.
+    `names`: the global names that it uses.
+    `parameters`: the names of the function's parameters.
     """
     try:
         compile(text, text, "eval")
@@ -85,11 +80,8 @@ def compared(
 def copying(needs: Iterable[tuple[str, int]]) -> Callable[[], object]:
     """Return a function that copies and allocates as the simulated device does, and no more.
 
-    Parameters
-    ----------
-    needs
-        ``"upload"``, ``"download"``, or the backend's function that allocates, each with the number
-        of bytes.
+    `needs`: ``"upload"``, ``"download"``, or the backend's function that allocates, each with the
+        number of bytes.
     """
     backend = accelerator("simulated:0")
     arguments: list[tuple[Any, ...]] = []

@@ -108,24 +108,14 @@ def calls(own: str, torch: Any) -> dict[str, Call]:
 class State:
     """A state, and how to bring a Blob into it.
 
-    Attributes
-    ----------
-    name
-        Its name.
-    steps
-        What brings a Blob into it, also when that is repeated: see `_do`.
-    source
-        Whether the Blob is bound by a source, like that of a model.
-    rows
-        The number of rows of the Blob. If it has more than eight, the calls use a view of these.
-    view
-        Whether they use a view in any case.
-    new
-        Whether only new Blobs can be brought into the state.
-    during
-        What is open during the calls, for Blobs of a device.
-    median, worst
-        The goals for the calls that move no bytes, as multiples.
+    `steps`: what brings a Blob into it, also when that is repeated: see `_do`.
+    `source`: whether the Blob is bound by a source, like that of a model.
+    `rows`: the number of rows of the Blob. If it has more than eight, the calls use a view of
+        these.
+    `view`: whether they use a view in any case.
+    `new`: whether only new Blobs can be brought into the state.
+    `during`: what is open during the calls, for Blobs of a device.
+    `median`, `worst`: the goals for the calls that move no bytes, as multiples.
     """
 
     name: str
@@ -276,14 +266,9 @@ class Operands:
 class Comparison:
     """A call in a state, and its rival: the same call on one buffer, or what it moves and makes.
 
-    Attributes
-    ----------
-    needs
-        The name and the number of bytes of each copy and allocation that the call has to make.
-    changes
-        Whether the call changes the state.
-    times, rival_times
-        The samples, in seconds.
+    `needs`: the name and the number of bytes of each copy and allocation that the call has to make.
+    `changes`: whether the call changes the state.
+    `times`, `rival_times`: the samples, in seconds.
     """
 
     def __init__(self, call: Call, operands: Operands, rival: Operands | None = None) -> None:

@@ -78,10 +78,7 @@ def _compared(name: str, text: str) -> bool:
 def measured(name: str, python: Path) -> dict[str, Any]:
     """Measure a library with the interpreter of its environment, and return its results.
 
-    Raises
-    ------
-    NotMeasuredError
-        If no cell could be measured.
+    NotMeasuredError: if no cell could be measured.
     """
     cells: dict[Cell, Found] = {}
     ended: set[str] = set()
@@ -147,10 +144,7 @@ def _lines(
 def _environment(folder: Path, names: Sequence[str], *, newest: bool) -> Path:
     """Make an environment with what some libraries require; return its interpreter.
 
-    Raises
-    ------
-    NotMeasuredError
-        If Python is not found, or pip fails.
+    NotMeasuredError: if Python is not found, or pip fails.
     """
     python, installed = folder / "bin" / "python", folder / "installed"
     about = [page.about(name) for name in names]

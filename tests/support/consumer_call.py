@@ -13,20 +13,12 @@ CALLS = []
 class Call(NamedTuple):
     """A call that takes a Blob.
 
-    Attributes
-    ----------
-    module
-        The required package.
-    text
-        The call, as the table shows it.
-    function
-        Makes the call, given a Blob and a folder for files, and returns `Taken`.
-    expected
-        The result for an ndarray with the contents of the Blob.
-    shape, dtype
-        Those of the Blob.
-    made
-        Makes the Blob instead of the test, given shape, dtype and device.
+    `module`: the required package.
+    `text`: the call, as the table shows it.
+    `function`: makes the call, given a Blob and a folder for files, and returns `Taken`.
+    `expected`: the result for an ndarray with the contents of the Blob.
+    `shape`, `dtype`: those of the Blob.
+    `made`: makes the Blob instead of the test, given shape, dtype and device.
     """
 
     module: str
@@ -41,16 +33,10 @@ class Call(NamedTuple):
 class Taken(NamedTuple):
     """The result of a consumer for a Blob.
 
-    Attributes
-    ----------
-    held
-        An object that must live until everything is measured.
-    value
-        The value to compare; a function if getting it has side effects.
-    address
-        The address of the memory that it keeps; None if it keeps none.
-    again
-        Reads the value again, for consumers that do not give addresses.
+    `held`: an object that must live until everything is measured.
+    `value`: the value to compare; a function if getting it has side effects.
+    `address`: the address of the memory that it keeps; None if it keeps none.
+    `again`: reads the value again, for consumers that do not give addresses.
     """
 
     held: Any

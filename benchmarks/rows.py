@@ -34,12 +34,10 @@ class Cell:
     `column`: the name of the column.
     `shows`: what the matrix shows: the ratio to the rival, the difference from the rival in
         microseconds, or the value.
-    `mark`: what it shows behind the number.
     """
 
     column: str
     shows: Kind = "ratio"
-    mark: str = ""
 
 
 @dataclass(frozen=True)

@@ -145,12 +145,8 @@ class SyclBackend(LibraryHome):
     def alias(self, exporter: Any, layout: Layout) -> tuple[Any, object]:
         """Return an array over a buffer, and an owner that lives as long as the last view of it.
 
-        Raises
-        ------
-        ValueError
-            If a stride is no multiple of the size of an element, in which dpnp counts.
-        TypeError
-            For bfloat16.
+        Raises ValueError if a stride is no multiple of the size of an element, in which dpnp
+        counts; TypeError for bfloat16.
         """
         itemsize = layout.dtype.itemsize
         if is_bfloat16(layout.dtype):
@@ -215,10 +211,7 @@ class SyclBackend(LibraryHome):
     def describe(self, array: Any, *, readonly: bool) -> dict[str, Any]:
         """Return ``__sycl_usm_array_interface__``, version 1, of an array.
 
-        Raises
-        ------
-        BufferError
-            If a stride is negative: consumers take the address for the lowest.
+        Raises BufferError if a stride is negative: consumers take the address for the lowest.
         """
         if any(step < 0 and dim > 1 for step, dim in zip(array.strides, array.shape, strict=True)):
             raise BufferError(f"{_PROTOCOL} has no negative strides; use .copy()")
@@ -245,10 +238,7 @@ class SyclBackend(LibraryHome):
     def push(self, host: NDArray[np.uint8], buffer: Any, stream: Any) -> Push:
         """Start an upload on a queue, after all work; None is the queue of the device.
 
-        Raises
-        ------
-        TypeError
-            If `stream` is something else.
+        Raises TypeError if `stream` is something else.
         """
         queue = self._queue if stream is None else stream
         if not isinstance(queue, type(self._queue)):

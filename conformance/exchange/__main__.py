@@ -2,7 +2,7 @@
 
 Each group of libraries is installed into an environment of its own. Each library is measured in a
 process of its own, which is started again behind the cell that has ended it. The results are
-written to `results`, and the pages are written anew. With ``--compare``, nothing is written: what
+written to `results`, and the page is written anew. With ``--compare``, nothing is written: what
 has changed is shown, and the exit status is 1 if something has.
 """
 
@@ -170,7 +170,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     add("library", nargs="*", choices=[*page.libraries(), []], help="adapters (default: all)")
-    add("--render", action="store_true", help="measure nothing, and write the pages anew")
+    add("--render", action="store_true", help="measure nothing, and write the page anew")
     add("--compare", action="store_true", help="write nothing, and show what has changed")
     add("--newest", action="store_true", help="install the newest releases, not those measured")
     add("--environments", help="folder in which environments are kept, and found again")

@@ -17,8 +17,7 @@ def back(x):
     return np.array(x)
 
 
-def write(x):
-    x[...] = 1
+ASSIGNS = True
 
 
 make = mx.array

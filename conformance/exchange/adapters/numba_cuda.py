@@ -16,8 +16,7 @@ def back(x):
     return x.copy_to_host()
 
 
-def write(x):
-    x[...] = 1
+ASSIGNS = True
 
 
 make = cuda.to_device

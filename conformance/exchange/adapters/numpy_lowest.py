@@ -6,4 +6,5 @@ REQUIRES = ["numpy==2.2.5"]
 GROUP = "lowest"
 TAKES = ["np.asarray(b)", "np.array(b)", "np.from_dlpack(b)"]
 ASSIGNS = True
+
 make = np.asarray

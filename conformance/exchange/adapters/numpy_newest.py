@@ -7,4 +7,5 @@ GROUP = "newest"
 PYTHON = "python3.13"
 TAKES = ["np.asarray(b)", "np.array(b)", "np.from_dlpack(b)"]
 ASSIGNS = True
+
 make = np.asarray

@@ -11,6 +11,7 @@ TAKES = [
     "StandardScaler(copy=False, with_mean=False, with_std=False).fit_transform(b)",
 ]
 ASSIGNS = True
+
 REASONS = {
     "StandardScaler(copy=False, with_mean=False, with_std=False).fit_transform(b)": "It converts the "
     "dtype twice, and a view with gaps is gathered anew for each conversion."

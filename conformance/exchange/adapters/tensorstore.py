@@ -6,6 +6,7 @@ REQUIRES = ["tensorstore==0.1.86", "numpy==2.4.6"]
 GROUP = "tables"
 TAKES = ["ts.array(b)"]
 ASSIGNS = True
+
 OPERATORS = False
 
 

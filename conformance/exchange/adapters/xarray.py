@@ -7,4 +7,5 @@ REQUIRES = ["xarray==2026.9.0", "numpy==2.4.6"]
 GROUP = "tables"
 TAKES = ["xr.DataArray(b)", "xr.Variable([*'xy'][:b.ndim], b)"]
 ASSIGNS = True
+
 make = xr.DataArray

@@ -126,12 +126,10 @@ class LibraryHome(Accelerator):
         return False
 
     def overlap(self, array: Any, buffer: Any) -> bool:
-        """Compare the addresses of both."""
         layout = self.layout(array, buffer)
         return layout.start < buffer.nbytes and layout.stop > 0
 
     def layout(self, array: Any, buffer: Any) -> Layout:
-        """Return the layout of an array in its buffer."""
         offset = self.address(array) - self.address(buffer) if array.size else 0
         return Layout(tuple(array.shape), array.dtype, self.strides(array), offset)
 

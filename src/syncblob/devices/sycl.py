@@ -102,7 +102,6 @@ class SyclBackend(LibraryHome):
     # --- buffers and arrays ----------------------------------------------------------------------
 
     def allocate(self, nbytes: int, *, zeroed: bool = False) -> Any:
-        """Return a new buffer of USM device memory."""
         queue = self._queue
         try:
             # An array without elements has memory, too.
@@ -129,11 +128,9 @@ class SyclBackend(LibraryHome):
         self._queue.wait()
 
     def address(self, array: Any) -> int:
-        """Return the address of the first element of an array."""
         return array.data.ptr
 
     def read_only(self, array: Any) -> bool:
-        """Return whether an array must not be written."""
         return not array.flags.writable
 
     def view(self, buffer: Any, layout: Layout, *, writable: bool) -> Any:
@@ -170,7 +167,6 @@ class SyclBackend(LibraryHome):
         return array, owner
 
     def wrap(self, array: Any) -> Any:
-        """Return the buffer under a C-contiguous array of this device, without a copy."""
         if self.device_of(array) != self.device:
             raise DeviceMismatchError(
                 f"expected an array on {self.device}, got one of shape {array.shape} on "
@@ -205,7 +201,6 @@ class SyclBackend(LibraryHome):
 
     @classmethod
     def device_of(cls, array: Any) -> Device:
-        """Return the device of a dpnp array."""
         return Device(f"sycl:{array.sycl_device.get_device_id()}")
 
     def describe(self, array: Any, *, readonly: bool) -> dict[str, Any]:
@@ -224,13 +219,11 @@ class SyclBackend(LibraryHome):
         return self._memory.as_usm_memory(_Owner(buffer, 0, buffer.nbytes))
 
     def upload(self, host: NDArray[np.uint8], buffer: Any) -> None:
-        """Wait for all work on the queue, copy, and wait for that."""
         self._queue.wait()
         if host.nbytes:
             self._queue.memcpy(self._usm(buffer), host, host.nbytes)
 
     def download(self, buffer: Any, host: NDArray[np.uint8]) -> None:
-        """Wait for all work on the queue, then copy."""
         self._queue.wait()
         if host.nbytes:
             self._queue.memcpy(host, self._usm(buffer), host.nbytes)
@@ -247,7 +240,6 @@ class SyclBackend(LibraryHome):
         return _SyclPush(queue.memcpy_async(usm, host, host.nbytes, [earlier]), (usm, host))
 
     def synchronize(self) -> None:
-        """Wait for all work on the queue."""
         self._queue.wait()
 
     def moment(self) -> Moment:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from call_texts import texts
 from fault_points import BACKEND
 from fault_states import Scenario
 
@@ -137,7 +138,7 @@ def _texts(text: str) -> dict[str, Callable[[dict[str, Any]], Any]]:
     """Return functions of a state that evaluate expressions, by their texts."""
     return {
         each: lambda state, each=each: eval(each, {**globals(), **state})  # noqa: S307  # below
-        for each in " ".join(text.split()).split("; ")
+        for each in texts(text)
     }
 
 

@@ -9,6 +9,7 @@ import re
 import types
 
 import numpy as np
+from call_texts import texts
 
 M = np.array([[4.0, -1.5, 2.0, 0.25], [7.5, 3.0, -8.0, 1.0], [0.5, 6.0, 5.5, -2.25]])
 S = np.array([[6.0, 2.0, 1.0], [2.0, 5.0, 2.0], [1.0, 2.0, 4.0]])
@@ -174,7 +175,7 @@ lib.scimath.power(b(V), 0.5); lib.scimath.power(b(I), b(V)); lib.scimath.sqrt(b(
 lib.scimath.sqrt(b(U)); fft.fft(b(C), 4, 0, None, b(np.empty((4, 2), complex)));
 fft.irfft(b(C), n=5); lib.stride_tricks.sliding_window_view(b(M), (2, 2))
 """
-for _call in " ".join(_MORE.split()).split("; "):
+for _call in texts(_MORE):
     _function = re.search(r"^(?:(?:written|saved)\()?([\w.]+)", _call)
     _text = f"{_call[: _function.start(1)]}f{_call[_function.end(1) :]}"
     _text = re.sub(r"^(written|saved)\(f", r"\1(f, b", _text)

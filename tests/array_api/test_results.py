@@ -194,11 +194,13 @@ def test_whatever_asks_sees_the_contents(text: str, in_place: bool, device: str)
 WRITERS = texts(
     """
     b.mutable_cpu_data()[...] = 7 | b.mutable_gpu_data()[...] = 7 |
-    b.overwrite_cpu_data()[...] = 7 | b.overwrite_gpu_data()[...] = 7 | b.set_cpu_data(np.full(3, 7.0)) |
-    b.set_gpu_data(np.full(3, 7.0)) | b[...] = 7 | b[0] = 7; b[1] = 7; b[2] = 7 | b[b > -1] = 7 |
-    b[::-1][...] = 7 | view = b[::-1]; view *= 0; view += 7 | np.asarray(b.cpu)[...] = 7 |
-    np.asarray(b.gpu)[...] = 7 | b.copy_from(np.full(3, 7.0)) | b.share_data(xp.full(3, 7.0)) |
-    b.diff[...] = b - 7; b.update() | b.resize(1000); b.resize(3); b += 7 | b *= xp.zeros(3); b += 7
+    b.overwrite_cpu_data()[...] = 7 | b.overwrite_gpu_data()[...] = 7 |
+    b.set_cpu_data(np.full(3, 7.0)) | b.set_gpu_data(np.full(3, 7.0)) | b[...] = 7 |
+    b[0] = 7; b[1] = 7; b[2] = 7 | b[b > -1] = 7 | b[::-1][...] = 7 |
+    view = b[::-1]; view *= 0; view += 7 | np.asarray(b.cpu)[...] = 7 | np.asarray(b.gpu)[...] = 7
+    | b.copy_from(np.full(3, 7.0)) | b.share_data(xp.full(3, 7.0)) |
+    b.diff[...] = b - 7; b.update() | b.resize(1000); b.resize(3); b += 7 |
+    b *= xp.zeros(3); b += 7
     """,
     " | ",
 )

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 # From Okabe and Ito's palette, as in the timeline, where a transfer has its target's colour.
 _HOST, _ACCELERATOR, _FURTHER = "#D55E00", "#0072B2", "#009E73"
 
+# The aliases of a side that are described one by one.
+FEW = 8
+
 _LANE, _STRIP = 18, 5  # heights in pixels
 _VALUES = "overflow-x:auto;max-height:20em;margin:4px 0;padding:0;background:none"
 _BOX = "border:1px solid rgba(128,128,128,.5);border-radius:4px;padding:4px 8px;margin:4px 0"
@@ -50,8 +53,7 @@ class HomeSeen(NamedTuple):
     contents: str
     allocated: bool
     newest: list[Range]  # in order
-    lent: list[Lent]  # the first few
-    rest: list[Range]  # those of the others
+    lent: list[Lent]
     ended: list[str]  # borrows that have become read-only
 
 
@@ -103,8 +105,9 @@ def _fact(label: str, text: str) -> str:
 def _memory(memory: MemorySeen) -> Iterator[str]:
     nbytes = memory.nbytes
     for home in memory.homes:
-        lent = [(one.start, min(one.stop, nbytes), one.text) for one in home.lent]
-        lent += [(*part, "more aliases") for part in joined(home.rest)]
+        lent = [(one.start, min(one.stop, nbytes), one.text) for one in home.lent[:FEW]]
+        rest = joined((one.start, one.stop) for one in home.lent[FEW:])
+        lent += [(*part, "more aliases") for part in rest]
         # Host aliases are above the host's bytes, accelerator aliases below the accelerator's, so
         # that the bytes of both are next to each other.
         strips = [_lane(home, nbytes), _strip([one for one in lent if one[0] < one[1]], nbytes)]

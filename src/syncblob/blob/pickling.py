@@ -66,10 +66,9 @@ def _unpickle(  # noqa: PLR0913, PLR0917  # the pickled values
 ) -> BlobCore:
     """Make a Blob; `placed` has the arguments of its layout."""
     layout = Layout(*placed)
-    blob = cls.from_memory(_memory(data, layout.nbytes, where), layout, readonly=readonly)
-    if diff is not None:
-        blob.own_diff = _memory(diff, layout.nbytes, where)
-    return blob
+    memory = _memory(data, layout.nbytes, where)
+    gradient = None if diff is None else _memory(diff, layout.nbytes, where)
+    return cls.from_memory(memory, layout, diff=gradient, readonly=readonly)
 
 
 def _usable(device: str) -> bool:

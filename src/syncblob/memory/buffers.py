@@ -17,9 +17,8 @@ import numpy as np
 from syncblob._formatting import extend, human_bytes
 from syncblob._source_lines import user_line
 from syncblob.devices import HOST, Accelerator, Side, current_accelerator, home_of
-from syncblob.guards import running_guards
 from syncblob.memory.operations import leave_room
-from syncblob.transfers import Copying, open_logs, transfer
+from syncblob.transfers import Copying, open_logs, running_guards, transfer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -12,8 +12,8 @@ from syncblob._optional import import_optional
 
 if TYPE_CHECKING:
     from syncblob._source_lines import SourceLine
-    from syncblob.transfer_log import Operation
-    from syncblob.transfers import Transfer
+    from syncblob.transfers.copies import Transfer
+    from syncblob.transfers.log import Operation
 
 # The lanes from top to bottom, with colours of Okabe and Ito's palette: safe for colour-blind
 # readers, and visible on white and black.

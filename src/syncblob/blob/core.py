@@ -55,9 +55,6 @@ NO_SHAPE: tuple[None, None] = (None, None)
 # The indices into `BlobCore.accessor_arrays`: the side, plus 2 for diff.
 HOST_DATA, GPU_DATA, HOST_DIFF, GPU_DIFF = range(4)
 
-# Also assigned when a buffer is released, so that the Blob does not keep it alive.
-NOTHING_KEPT = (None,) * 4
-
 
 class Gradient:
     """What a Blob and its views have in common: the memory of diff, or None until it is used."""
@@ -79,6 +76,10 @@ class AccessorArrays(NamedTuple):
     exported: Any
     # What torch functions read on the host, once one was called; see `calls/torch/tensors.py`.
     tensor: Any = None
+
+
+# Also assigned when a buffer is released, so that the Blob does not keep it alive.
+NOTHING_KEPT: tuple[AccessorArrays | None, ...] = (None,) * 4
 
 
 def fresh(cls: type[AnyBlob], array: Any, home: Home) -> AnyBlob:

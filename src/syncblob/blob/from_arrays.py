@@ -211,7 +211,8 @@ class Creation(Copies):
             dims = np.array(shape, dtype=np.int32)
             memory = SyncedMemory.adopting(dims.view(np.uint8), device="cpu")
             known = self.from_memory(memory, Layout.c_order((len(shape),), dims.dtype), home=home)
-            self.shape_blob = (shape, known)
+            blob: BlobCore = self
+            blob.shape_blob = (shape, known)
         return known.const_view(GPU_DATA, "gpu_shape")
 
     @classmethod

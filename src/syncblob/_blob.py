@@ -527,7 +527,7 @@ class Blob(Operators, Views, Replacements, CaffeMath, Creation):
         blob = blob_proto_methods.from_proto(proto, dtype, device)
         if type(blob) is cls:
             return blob
-        return cls.from_memory(blob.memory, blob.layout, home=blob.home, diff=blob.existing_diff())
+        return cls.from_memory(blob.memory, blob.layout, home=blob.home, gradient=blob.gradient)
 
     def load_proto(self, proto: BlobProto | bytes, *, resize: bool = True) -> None:
         """Copy the contents of a BlobProto: Caffe's ``FromProto``. Writes on the host.
@@ -629,7 +629,7 @@ class Blob(Operators, Views, Replacements, CaffeMath, Creation):
 
     def __repr__(self) -> str:
         """Return shape, dtype, device and head. Transfers nothing."""
-        return f"Blob({text.described(self)})"
+        return f"Blob({text.describe(self)})"
 
     def __str__(self) -> str:
         """Return the values as NumPy formats them.

@@ -87,7 +87,7 @@ class Layout:
         """Return the layout of bytes."""
         return cls((nbytes,), UINT8, None, offset)
 
-    def moved(self, nbytes: int) -> Layout:
+    def shift(self, nbytes: int) -> Layout:
         """Return the layout of an array that lies some bytes further on."""
         strides = None if self.contiguous else self.strides
         return Layout(self.shape, self.dtype, strides, self.offset + nbytes if self.size else 0)
@@ -163,7 +163,7 @@ class Layout:
             offset += at * self.strides[axis]
         return offset
 
-    def aligned(self, dtype: np.dtype[np.generic]) -> bool:
+    def is_aligned(self, dtype: np.dtype[np.generic]) -> bool:
         """Return whether elements of a dtype in this layout are aligned."""
         return all(step % dtype.alignment == 0 for step in (self.offset, *self.strides))
 

@@ -9,7 +9,7 @@ import numpy as np
 from syncblob._dtypes import SUPPORTED, is_bfloat16, is_supported, numpy_dtype
 from syncblob._layout import Layout
 from syncblob.arrays.native import native_array
-from syncblob.blob.core import BlobCore, fresh
+from syncblob.blob.core import BlobCore, Gradient, fresh
 from syncblob.blob.flags import Flags
 from syncblob.blob.replace_memory import assign
 from syncblob.calls.choose_home import require_device_of
@@ -38,8 +38,7 @@ class Copies(BlobCore):
             axes = _axes_in_memory(self, order)
             result = self.derive(lambda a: a.transpose(axes)).copy()
             layout = result.layout.derive(lambda a: a.transpose(np.argsort(axes)))
-            diff = result.existing_diff()
-            return self.from_memory(result.memory, layout, home=self.home, diff=diff)
+            return self.from_memory(result.memory, layout, home=self.home, gradient=result.gradient)
         home = self.home
         existing = self.existing_diff()
         if existing is None and (self.raw_array is not None or not self.memory.blank):
@@ -57,7 +56,7 @@ class Copies(BlobCore):
         memory = _duplicate(self, self.memory)
         diff = None if existing is None else _duplicate(self, existing)
         layout = Layout.c_order(self.shape, self.dtype)
-        return self.from_memory(memory, layout, home=home, diff=diff)
+        return self.from_memory(memory, layout, home=home, gradient=Gradient(diff))
 
     def __copy__(self) -> Self:
         """Copy, as NumPy does; see `copy`."""

@@ -88,7 +88,7 @@ def fresh(cls: type[AnyBlob], array: Any, home: Home) -> AnyBlob:
     The array must own its memory, or be one that `adopt` accepts. As a function, because looking up
     a class method takes longer.
     """
-    # The attributes are assigned inline, because calling `_fill` would slow every operation.
+    # Inline, because another call would slow every operation.
     blob = _new(cls)
     blob.raw_array = array
     blob.home = home
@@ -110,12 +110,14 @@ class BlobCore:
     """
 
     __slots__ = {
-        **dict.fromkeys(("__weakref__", "_base", "_exposed")),
-        "accessor_arrays": "Of data, then diff, on the host and on the accelerator.",
+        "__weakref__": None,
+        "_base": "The Blob that a view was taken from, or None.",
+        "_exposed": "Buffers exported through __cuda_array_interface__: consumers keep the Blob.",
+        "accessor_arrays": "Of data on the host and on the accelerator, then of diff; or None.",
+        "gradient": "None until diff is used, or a view is taken; its memory may be too small.",
         "home": "The backend of `device`, on which operations run, or that of the host.",
         "known_layout": "`layout`, or None if it was not asked for yet.",
         "known_memory": "`memory`; None for a fresh Blob and `NO_MEMORY` for an untouched one.",
-        "gradient": "The gradient that it shares with its views, or None.",
         "raw_array": "The array that computations use, or None. Current if `shortcut` says so.",
         "readonly": "Whether this Blob is const. Assign `flags.writeable` to change it.",
         "shape_blob": "A shape, and a Blob that contains it; see `gpu_shape`.",
@@ -140,46 +142,22 @@ class BlobCore:
     #   code that changes `raw_array` and `shortcut` holds `making`. Code that uses the array reads
     #   first the shortcut, then the array, which may be None, then the shortcut's attribute.
 
-    # An array of data, with this shape, dtype and strides; None if none was made yet.
     raw_array: Any
-    # The home of the Blob's device, where operations run and `raw_array` is.
     home: Home
-    # The shortcut of the buffer under the array. For a fresh Blob `FRESH`, or one with the place in
-    # the user's code where the array was taken for a buffer, if it still has another owner, the
-    # entry of the history that its first write is, or the accelerator of the Blob it is a copy of.
+    # For a fresh Blob `FRESH`, or one with the place in the user's code where the array was taken
+    # for a buffer, if it still has another owner, the entry of the history that its first write is,
+    # or the accelerator of the Blob it is a copy of.
     shortcut: Shortcut
-    # The memory of data, and the layout of data in it; None for a fresh Blob. See `memory`,
-    # `layout`.
     known_memory: SyncedMemory | None
     known_layout: Layout | None
-    # None until diff is used, or a view is taken. The memory in it may be too small for this Blob.
     gradient: Gradient | None
-    # The Blob that a view was taken from, or None.
     _base: Any
     readonly: bool
-    # Buffers exported through __cuda_array_interface__, whose consumers reference only the Blob.
     _exposed: tuple[Any, ...]
-    # A shape and a Blob that contains it, made by `gpu_shape`.
     shape_blob: tuple[tuple[int, ...] | None, Any]
-    # Data on the host and on the accelerator, then diff on both; each None until first used.
     accessor_arrays: tuple[AccessorArrays | None, ...]
 
     # --- making ----------------------------------------------------------------------------------
-
-    def _fill(  # noqa: PLR0913, PLR0917  # the fields of a Blob
-        self,
-        memory: SyncedMemory,
-        layout: Layout,
-        home: Home | None,
-        gradient: Gradient | None,
-        base: Any,
-        readonly: bool,
-    ) -> None:
-        self._fill_untouched(layout, memory.device_home if home is None else home)
-        self.known_memory = memory
-        self.gradient = gradient
-        self._base = base
-        self.readonly = readonly
 
     def _fill_untouched(self, layout: Layout, home: Home) -> None:
         self.raw_array = self.gradient = self._base = None
@@ -199,23 +177,29 @@ class BlobCore:
         layout: Layout,
         *,
         home: Home | None = None,
-        diff: SyncedMemory | None = None,
+        gradient: Gradient | None = None,
         base: Any = None,
         readonly: bool = False,
     ) -> Self:
         """Make a Blob over an existing memory; `home` defaults to that of the memory's device."""
         blob = cls.__new__(cls)
-        gradient = None if diff is None else Gradient(diff)
-        blob._fill(memory, layout, home, gradient, base, readonly)
+        blob._fill_untouched(layout, memory.device_home if home is None else home)
+        blob.known_memory = memory
+        blob.gradient = gradient
+        blob._base = base
+        blob.readonly = readonly
         return blob
 
     def view_at(self, layout: Layout, *, readonly: bool = False) -> Self:
         """Make a view of this Blob; const if this Blob or `readonly` is."""
-        cls = type(self)
-        blob = cls.__new__(cls)
-        const = readonly or self.readonly
-        blob._fill(self.memory, layout, self.home, self.shared_gradient(), self.root(), const)
-        return blob
+        return self.from_memory(
+            self.memory,
+            layout,
+            home=self.home,
+            gradient=self.shared_gradient(),
+            base=self.root(),
+            readonly=readonly or self.readonly,
+        )
 
     def view_of_array(self, array: Any, view: Any) -> Self | None:
         """Make a view of this Blob from a view of its array.
@@ -315,8 +299,8 @@ class BlobCore:
                     array = home.own_view(buffer, layout, writable=not self.readonly)
                 shortcut = memory.ledger.shortcut(memory.side_of(home), layout)
                 # An interrupt or a fork before these lines changes nothing: without a memory, the
-                # array is the Blob. The memory comes last: who finds it may copy from the array,
-                # and who has written into it by then has to see that it may be copied.
+                # array is the Blob. The memory comes last: a thread that finds the memory may copy
+                # from the array.
                 if self.known_memory is None:
                     self.known_layout = layout
                     # Another thread may have evicted the buffer already.
@@ -388,23 +372,18 @@ class BlobCore:
     def array_in(self, home: Home, access: Access, reason: str) -> Any:
         """Return data as an array in a home, after an access: the way to an array to compute with.
 
-        For use before the caller returns. After a write, call `finish_write` with the array, also
-        if the write has failed. `lend` of the memory makes arrays for others to keep.
+        For use before the caller returns: an array of NumPy (host, simulated) or CuPy, which must
+        not be written after a const access, although it may be writable. After a write, call
+        `finish_write` with the array, also if the write has failed. `lend` of the memory makes
+        arrays for others to keep.
 
         Parameters
         ----------
-        home
-            The home to compute in, that of the Blob's device or another.
-        access
-            What the caller may do with the array. An overwrite of a Blob with gaps is mutable.
+        home, access
+            The home to compute in, and what the caller may do there. An overwrite of a Blob with
+            gaps is mutable.
         reason
             The name of the access, for the log.
-
-        Returns
-        -------
-        array
-            A NumPy array (host, simulated) or a CuPy array. After a const access it must not be
-            written, although it may be writable.
 
         Raises
         ------
@@ -447,11 +426,8 @@ class BlobCore:
     def current_array(self, reason: str = "") -> Any:
         """Return `raw_array` if it can be read as it is, else None. Allocates nothing.
 
-        Parameters
-        ----------
-        reason
-            The name of an access that brings an existing array up to date, if only the copy can
-            make that fail. By default, nothing is copied.
+        `reason` is the name of an access that brings an existing array up to date, if only the copy
+        can make that fail. By default, nothing is copied.
         """
         shortcut, array = self.shortcut, self.raw_array
         if array is not None and reason and not shortcut.readable:
@@ -546,7 +522,7 @@ class BlobCore:
                     # Another thread has resized the Blob meanwhile, or evicted it.
                     return NO_SHORTCUT, None
                 if self.raw_array is not array:
-                    # Who finds one array, and the same shortcut before and afterwards, has a pair.
+                    # A reader takes the array if it sees the same shortcut before and afterwards.
                     self.shortcut = NO_SHORTCUT
                     self.raw_array = array
                 self.shortcut = shortcut
@@ -689,13 +665,8 @@ class BlobCore:
         dtype
             Convert to another dtype, as a private, writable copy.
         copy
-            True returns a private, writable copy; False raises if a conversion is needed. A
-            download into the Blob's own host memory is no copy.
-
-        Raises
-        ------
-        ValueError
-            If `copy` is False and a conversion is needed.
+            True returns a private, writable copy; False raises ValueError if a conversion is
+            needed. A download into the Blob's own host memory is no copy.
         """
         if dtype is None and copy is None and (HOST.direct or not verifying()):
             array = self.raw_array

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from syncblob._formatting import counted, joined
+from syncblob._formatting import counted, union
 from syncblob.blob.notebook_drawing import FEW, HomeSeen, Lent, MemorySeen, document
 from syncblob.devices import Side
 from syncblob.errors import NoDeviceError
@@ -111,7 +111,7 @@ def _seen(blob: BlobCore, memory: SyncedMemory) -> MemorySeen:
             text = f"{whose}, at {exposure.place.line.described()}{where}"
             lent.append(Lent("exposed", text, exposure.start, exposure.stop))
         lent.sort(key=lambda one: (_LABELS.index(one.label), one.start, one.stop))
-        newest = joined((run.start, run.stop) for run in runs if run.holders & mine)
+        newest = union((run.start, run.stop) for run in runs if run.holders & mine)
         ended, allocated = [*_ended_borrows(memory, side)], memory.buffer(side) is not None
         contents = _contents(memory, side)
         homes.append(HomeSeen(side, contents, allocated, newest, lent, ended))
@@ -193,7 +193,7 @@ def _picture(memory: MemorySeen) -> list[tuple[str, str]]:
 def _bar(ranges: Iterable[tuple[int, int]], nbytes: int) -> str:
     """Draw ranges of a memory as a line of blocks, each for an equal share of the bytes."""
     shares = [0.0] * _CELLS
-    for start, stop in joined(ranges):
+    for start, stop in union(ranges):
         for cell in range(start * _CELLS // nbytes, -(-stop * _CELLS // nbytes)):
             low, high = cell * nbytes / _CELLS, (cell + 1) * nbytes / _CELLS
             shares[cell] += max(0.0, min(stop, high) - max(start, low)) / (high - low)

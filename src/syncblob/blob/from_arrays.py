@@ -15,7 +15,7 @@ from syncblob._source_lines import Place, user_instruction
 from syncblob.arrays.foreign import is_array
 from syncblob.arrays.native import array_of_tensor, backend_of, import_array, native_array
 from syncblob.blob.copying import Copies
-from syncblob.blob.core import GPU_DATA, BlobCore, fresh
+from syncblob.blob.core import GPU_DATA, BlobCore, Gradient, fresh
 from syncblob.devices import CPU, HOST, Device, default_device, home_of
 from syncblob.interop import shared_memory
 from syncblob.interop.adopt import adopt
@@ -149,7 +149,7 @@ class Creation(Copies):
         diff = None
         if diff_source is not None:
             diff = SyncedMemory(layout.nbytes, device=device, source=diff_source)
-        return cls.from_memory(memory, layout, diff=diff)
+        return cls.from_memory(memory, layout, gradient=Gradient(diff))
 
     @classmethod
     def in_shared_memory(

@@ -3,7 +3,7 @@
 from syncblob.transfers.copies import EVICTION as EVICTION
 from syncblob.transfers.copies import Copying as Copying
 from syncblob.transfers.copies import Transfer as Transfer
-from syncblob.transfers.copies import avoided as avoided
+from syncblob.transfers.copies import count_avoided as count_avoided
 from syncblob.transfers.copies import count_eviction as count_eviction
 from syncblob.transfers.copies import follow_logs as follow_logs
 from syncblob.transfers.copies import log_generation as log_generation

@@ -128,7 +128,7 @@ def log_generation() -> int:
     return _generation
 
 
-def avoided(nbytes: int) -> None:
+def count_avoided(nbytes: int) -> None:
     """Record in the open logs an access that found the newest contents already there."""
     for log in [*open_logs]:
         log.add_avoided(nbytes)

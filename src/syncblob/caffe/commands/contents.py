@@ -33,7 +33,6 @@ class Contents(NamedTuple):
 
     @property
     def description(self) -> str:
-        """The format in words."""
         kind = self.weights.kind
         if self.version is not None:
             return f"{kind}, V{self.version} layers"
@@ -41,12 +40,10 @@ class Contents(NamedTuple):
 
     @property
     def is_lone(self) -> bool:
-        """Whether the file contains one Blob without a name."""
         return self.weights.kind == "binaryproto"
 
     @property
     def is_net(self) -> bool:
-        """Whether the file contains a net."""
         return not self.is_lone and self.solver is None
 
     @property
@@ -73,13 +70,7 @@ def open_contents(path: str) -> Contents:
 def open_definition(
     path: str, phase: str | None, shapes: Mapping[str, Sequence[int]] | None, *, forks: bool = False
 ) -> Contents:
-    """Open the definition of a net, without unknown fields of Caffe's forks.
-
-    A phase includes the layers of that alone. The shapes are those of inputs, as for
-    `ModelFile.infer_shapes`; if None, the shapes of a net that is refused are omitted. `forks`
-    applies the rules of well-known forks. Raises ModelFileError if the file is not the definition
-    of a net, or does not match the given shapes.
-    """
+    """Open the definition of a net, without unknown fields of Caffe's forks."""
     ignored = ""
     try:
         net = syncblob.read_prototxt(path, forks=forks)

@@ -71,7 +71,6 @@ A blob is {shape, dtype, parameters, bytes}. With --stats it also has
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
     parser.add_argument("file", metavar="FILE", help="a file")
     parser.add_argument(
         "--stats",
@@ -108,7 +107,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the command and return the exit status."""
     contents = _open(arguments)
     if arguments.prototxt:
         _print_definition(contents)
@@ -179,7 +177,6 @@ _STATS = ("min", "mean", "max", "std")
 
 
 def as_json(contents: Contents, *, stats: bool) -> dict[str, Any]:
-    """Return the contents of a file for JSON."""
     facts = contents._asdict()
     weights = facts.pop("weights")
     layers: list[dict[str, Any]] = [

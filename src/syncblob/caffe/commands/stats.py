@@ -16,12 +16,7 @@ _BLOCK = 1 << 18
 
 
 def stats_of(blob: Blob) -> dict[str, float | None]:
-    """Return ``min``, ``mean``, ``max``, ``std`` and the number of ``non_finite`` values of a Blob.
-
-    The first four are those of the finite values, of complex ones their magnitudes, computed in
-    float64, or None if there are none; the divisor of ``std`` is their number. Reads the Blob on
-    the host, and keeps no values that were only in a file.
-    """
+    """Return min, mean, max and std of the finite values; None for none; and count the others."""
     values = blob_values(blob)
     on_progress.get()(blob.nbytes)
     count, least, most = 0, np.inf, -np.inf

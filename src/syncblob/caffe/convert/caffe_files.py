@@ -32,7 +32,6 @@ _COUNT = "num_batches_tracked"
 
 
 def read(path: str) -> Weights:
-    """Open a ``.caffemodel``."""
     return of_model(open_model(path), path, "caffemodel")
 
 
@@ -74,10 +73,7 @@ plan_hdf5: Callable[[Weights], Callable[[Path], None]] = partial(plan, hdf5=True
 
 
 def for_caffe(layers: Iterable[LayerWeights]) -> tuple[LayerWeights, ...]:
-    """Replace each layer with the tensors of a PyTorch BatchNorm module by two layers.
-
-    The second one is named ``<layer>_scale``. It is omitted if the module has no factors.
-    """
+    """Replace each layer with the tensors of a PyTorch BatchNorm module by two layers."""
     layers = tuple(layers)
     taken = {each.layer.name for each in layers}
     return tuple(made for each in layers for made in _batch_norm(each, taken))

@@ -110,7 +110,6 @@ class Conversion(AbstractContextManager["Conversion"]):
         self.source.close()
 
     def __exit__(self, *_exception: object) -> None:
-        """Close the source."""
         self.close()
 
 
@@ -264,7 +263,6 @@ def plan_conversion(
 
 
 def _target(path: str) -> FileType:
-    """Return the format for a path that can be written."""
     target = type_of_name(Path(path).name)[0]
     if target is None or not target.plan:
         raise ConversionError(

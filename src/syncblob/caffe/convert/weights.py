@@ -20,7 +20,7 @@ from syncblob.caffe.messages.lazy_blobs import lazy_blob
 from syncblob.caffe.messages.open_file import Descriptor, FileReference, OpenFile
 from syncblob.caffe.messages.read_blobproto import BlobIndex
 from syncblob.caffe.messages.string_fields import is_utf8
-from syncblob.caffe.messages.values import Values
+from syncblob.caffe.messages.values import Runs, Values
 from syncblob.errors import ModelFileError
 from syncblob.formats import Blob, as_dtype, as_shape
 
@@ -120,7 +120,6 @@ class Weights(AbstractContextManager["Weights"]):
     _open: Descriptor | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
-        """Make tuples of other sequences."""
         self.layers, self.others = tuple(self.layers), tuple(self.others)
 
     @classmethod
@@ -234,11 +233,9 @@ class Weights(AbstractContextManager["Weights"]):
         self._open = None
 
     def __exit__(self, *_exception: object) -> None:
-        """Close the file."""
         self.close()
 
     def __repr__(self) -> str:
-        """Return the path, the format and the sizes."""
         values = sum(blob.size for layer in self.layers for blob in layer.layer.blobs)
         return (
             f"<Weights {self.path!r}, {self.kind}: {len(self.layers)} layers, "
@@ -273,10 +270,7 @@ def squeeze(layers: Iterable[LayerWeights]) -> list[LayerWeights]:
 
 
 def _tensor(name: str, entry: Entry, path: str, file: Any) -> Blob | ModelFileError:
-    """Return the Blob of an entry, or the error if Blobs do not support its shape or dtype.
-
-    A dtype in the other byte order is converted.
-    """
+    """Return the Blob of an entry, or the error if Blobs do not support its shape or dtype."""
     if not isinstance(entry, tuple):
         return entry
     dims, dtype, values = entry
@@ -291,7 +285,7 @@ def _tensor(name: str, entry: Entry, path: str, file: Any) -> Blob | ModelFileEr
     try:
         shape = as_shape(dims, native.itemsize)
         if isinstance(values, int):
-            values = Values.in_order(native, values, math.prod(shape))
+            values = Runs.in_order(native, values, math.prod(shape))
         if not isinstance(values, Values):
             return blob_from(values, shape, native)
         index = BlobIndex(shape, legacy=False, data=values, diff=None, of_caffe=False)

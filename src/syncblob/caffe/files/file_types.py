@@ -295,7 +295,6 @@ def type_of(contents: Contents) -> FileType | None:
 
 
 def is_hdf5(contents: Contents) -> bool:
-    """Return whether a file is HDF5."""
     return type_of(contents) is BY_NAME["hdf5"]
 
 
@@ -307,12 +306,7 @@ def type_of_name(name: str) -> tuple[FileType | None, str]:
 
 
 def require_path(target: Target, contents: str) -> bool:
-    """Tell from the extension whether to write HDF5; refuse the extensions of other formats.
-
-    The target is a path, or an open file, whose name may end in ``.gz`` besides; the contents are
-    ``"caffemodel"``, ``"binaryproto"`` or ``"solverstate"``. Raises ValueError if programs would
-    take the file for another format.
-    """
+    """Tell from the extension whether to write HDF5; refuse the extensions of other formats."""
     name = Path(name_of(target)).name
     if hasattr(target, "write"):
         name = re.sub(r"\.gz$", "", name, flags=re.IGNORECASE)

@@ -33,11 +33,6 @@ def from_proto(
 def load_proto(
     blob: Blob, proto: BlobProto | bytes | bytearray | memoryview, *, resize: bool = True
 ) -> None:
-    """Read a BlobProto into a Blob; see `Blob.load_proto`.
-
-    The message is validated completely before anything changes. Without `resize`, the shapes must
-    agree in the sense of `shapes_agree`.
-    """
     buffer, index = _index(proto)
     if not resize and not shapes_agree(blob.shape, index.shape, their_legacy=index.legacy):
         raise ValueError(
@@ -56,11 +51,7 @@ def load_proto(
 
 
 def shape_equals(shape: tuple[int, ...], proto: BlobProto) -> bool:
-    """Compare a shape with that of a BlobProto, as Caffe's ShapeEquals does. Reads no values.
-
-    If the message has any of num, channels, height and width, those four are compared, with the
-    axes of the shape aligned on the right and absent ones taken as 1.
-    """
+    """Compare a shape with that of a BlobProto, as Caffe's ShapeEquals does. Reads no values."""
     if any(proto.HasField(name) for name in LEGACY_NAMES):
         dims = tuple(getattr(proto, name) for name in LEGACY_NAMES)
         return shapes_agree(shape, dims, their_legacy=True)
@@ -68,11 +59,7 @@ def shape_equals(shape: tuple[int, ...], proto: BlobProto) -> bool:
 
 
 def to_proto(blob: Blob, *, write_diff: bool = False) -> BlobProto:
-    """Make a new BlobProto from a Blob; see `Blob.to_proto`.
-
-    float16 and bfloat16 are widened, which is exact. A 0-d Blob gets no shape. A gradient
-    that does not exist is written as zeros.
-    """
+    """Make a new BlobProto from a Blob; see `Blob.to_proto`."""
     pieces = new_message(blob, write_diff=write_diff)
     # Unlike writing a file, this is an access: the Blob keeps the values that it reads.
     blob.cpu_data()
@@ -81,8 +68,8 @@ def to_proto(blob: Blob, *, write_diff: bool = False) -> BlobProto:
 
 def _index(proto: Any) -> tuple[Buffer, BlobIndex]:
     """Return the bytes of a message and the positions of its values in them."""
-    descriptor = getattr(proto, "DESCRIPTOR", None)  # that of any generated module
-    if getattr(descriptor, "name", None) == "BlobProto":
+    # The message may be that of any generated module.
+    if getattr(getattr(proto, "DESCRIPTOR", None), "name", None) == "BlobProto":
         proto = proto.SerializeToString()
     if not isinstance(proto, (bytes, bytearray, memoryview)):
         raise TypeError(

@@ -110,11 +110,9 @@ class Layer:
         return layer
 
     def __copy__(self) -> Self:
-        """Return a layer that shares the Blobs. Replacing one in it does not change this layer."""
         return self.of_own(copy.deepcopy(self._proto), self._blobs)
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Pickle the settings as bytes, because their strings may have any encoding."""
         return _unpickle, (type(self), serialise(self._proto), self._blobs)
 
     def rename(self, name: str) -> None:
@@ -192,8 +190,6 @@ class Layer:
     def require_consistent(self, read: Container[bytes] = ()) -> None:
         """Raise ValueError if the message has another name, has blobs, or lacks required fields.
 
-        The settings that the file has, `read`, may lack these.
-
         :meta private:
         """
         with at_place(f"layer {self.name!r}"):
@@ -236,7 +232,6 @@ class Layer:
         self._blobs.replace(index, array, resize=resize)
 
     def __repr__(self) -> str:
-        """Show name, type and the shapes of the blobs."""
         shapes = ", ".join(str(blob.shape) for blob in self.blobs)
         return f"<Layer {self.name!r} {self.type or 'of no type'}, blobs: {shapes or 'none'}>"
 
@@ -246,17 +241,12 @@ def _unpickle(kind: type[Layer], settings: bytes, blobs: LayerBlobs) -> Layer:
 
 
 class Entry(NamedTuple):
-    """A Blob of a layer.
-
-    `legacy` is whether it is written with num, channels, height and width, as in the older formats,
-    if it has four axes.
-    """
+    """A Blob of a layer."""
 
     blob: Blob
     legacy: bool = False
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Pickle the Blob that this one is a view of, so that layers still share its memory."""
         return _restore, (unshaped(self.blob), self.blob.shape, self.legacy)
 
 
@@ -299,7 +289,6 @@ class LayerBlobs(MutableSequence[Blob]):
     @overload
     def __getitem__(self, index: slice) -> list[Blob]: ...
     def __getitem__(self, index: int | slice) -> Blob | list[Blob]:
-        """Return a Blob, or a list of them."""
         if isinstance(index, slice):
             return [entry.blob for entry in self.entries[index]]
         return self._entry_at(index).blob
@@ -313,18 +302,15 @@ class LayerBlobs(MutableSequence[Blob]):
             ) from None
 
     def __setitem__(self, index: int | slice, value: Any) -> None:
-        """Replace a Blob by an array of the same shape."""
         if isinstance(index, slice):
             raise TypeError("blobs are replaced one by one; expected an integer index, got a slice")
         self.replace(index, value)
 
     def __delitem__(self, index: int | slice) -> None:
-        """Remove a Blob."""
         del self.entries[index]
         self._name_blobs()
 
     def __len__(self) -> int:
-        """Return the number of Blobs."""
         return len(self.entries)
 
     def insert(self, index: int, value: Any) -> None:
@@ -387,13 +373,7 @@ class LayerBlobs(MutableSequence[Blob]):
         return as_named_blob(f"layer {self.layer!r}, blob {index}", array, dtype)
 
     def _in_place_of(self, old: Entry, index: int, array: Any) -> Blob:
-        """Return an array as a Blob that can replace another one.
-
-        Raises
-        ------
-        TypeError
-            If the old Blob has floats and the array does not.
-        """
+        """Return an array as a Blob that can replace another one."""
         dtype = old.blob.dtype
         # Python numbers have no dtype.
         blob = self._as_blob(index, array, dtype if isinstance(array, (list, tuple)) else None)
@@ -417,7 +397,6 @@ class LayerBlobs(MutableSequence[Blob]):
         self._name_blobs()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        """Copy the Blobs. Unread values stay in the file."""
         made = type(self)(self.layer)
         made.put(
             [entry._replace(blob=independent_copy(entry.blob, memo)) for entry in self.entries]
@@ -425,7 +404,6 @@ class LayerBlobs(MutableSequence[Blob]):
         return made
 
     def __repr__(self) -> str:
-        """Show the Blobs."""
         return repr(self[:])
 
 
@@ -455,11 +433,7 @@ def serialise(proto: Message) -> bytes:
 
 
 def own_copy(kind: type[M], message: Any, advice: str) -> M:
-    """Copy a message of any generated module into this package's class for it.
-
-    Raises TypeError if it is another object, with `advice`, which says how to get such a message,
-    and ValueError if it lacks fields that Caffe requires.
-    """
+    """Copy a message of any generated module into this package's class for it."""
     wanted = kind.DESCRIPTOR.name
     descriptor = getattr(message, "DESCRIPTOR", None)
     if descriptor is None or descriptor.name != wanted:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from syncblob.caffe import blob_values, replacing
-from syncblob.caffe.convert.formats import function, open_weights, writable_extensions
+from syncblob.caffe.convert.formats import FORMATS, open_weights, writable_extensions
 from syncblob.caffe.convert.weights import LayerWeights, Weights, blob_from, has_transpose
 from syncblob.caffe.files.file_types import FileType, type_of_name
 from syncblob.errors import ModelFileError, SyncblobError
@@ -135,7 +135,7 @@ def _result(
 def _plan(source: Weights, result: Weights, target: FileType) -> Conversion:
     """Plan to write weights. Raises ConversionError if the format cannot hold them."""
     with _refusals(result.path):
-        write = function(target.plan)(result)
+        write = FORMATS[target.name].plan(result)
     return Conversion(source, result, result.path, target.describes, write)
 
 
@@ -222,8 +222,9 @@ def save_weights(weights: Weights, path: str | os.PathLike[str]) -> None:
     path = os.fspath(path)
     target, layers = _target(path), _choose(weights, ())
     with _refusals(path):
-        prepared = layers if target.name == weights.kind else function(target.prepare)(layers)
-        result = _result(weights, prepared, path, target, None)
+        if target.name != weights.kind:
+            layers = FORMATS[target.name].prepare(layers)
+        result = _result(weights, layers, path, target, None)
     if target.name == weights.kind:
         result.metadata, result.file = weights.metadata, weights.file
     conversion = _plan(weights, result, target)
@@ -255,7 +256,8 @@ def plan_conversion(
     weights = open_weights(source)
     try:
         chosen = _choose(weights, [layers] if isinstance(layers, str) else layers)
-        result = _result(weights, function(target.prepare)(chosen), path, target, asked)
+        prepared = FORMATS[target.name].prepare(chosen)
+        result = _result(weights, prepared, path, target, asked)
         return _plan(weights, result, target)
     except BaseException:
         weights.close()
@@ -264,7 +266,7 @@ def plan_conversion(
 
 def _target(path: str) -> FileType:
     target = type_of_name(Path(path).name)[0]
-    if target is None or not target.plan:
+    if target is None or target.name not in FORMATS:
         raise ConversionError(
             f"{path}: expected a name that says the format, by its extension: "
             f"{', '.join(writable_extensions())}"
@@ -299,7 +301,7 @@ def _refusals(path: str) -> Iterator[None]:
         raise ConversionError(f"{path}: {error}") from error
 
 
-def _choose(weights: Weights, patterns: Collection[str]) -> tuple[LayerWeights, ...]:
+def _choose(weights: Weights, patterns: Collection[str]) -> Iterable[LayerWeights]:
     def is_chosen(name: str) -> bool:
         return not patterns or any(fnmatchcase(name, pattern) for pattern in patterns)
 

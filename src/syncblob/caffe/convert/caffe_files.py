@@ -150,11 +150,6 @@ def to_tensors(model: ModelFile, *, squeeze: bool = False) -> dict[str, Blob]:
         weight (1, 1, 10, 500) of an inner product one of (10, 500). The type of a layer determines
         the number of axes; blobs of other types are unchanged. The weight of an inner product with
         ``transpose: true`` becomes a view with the axes (outputs, inputs).
-
-    Raises
-    ------
-    TypeError
-        If `model` is not a ModelFile.
     """
     if not isinstance(model, ModelFile):
         raise TypeError(
@@ -186,8 +181,6 @@ def from_tensors(tensors: Mapping[str, Any], name: str = "") -> ModelFile:
 
     Raises
     ------
-    TypeError
-        If `tensors` is not a mapping, or one of the entries is not an array.
     ValueError
         If two tensors get one name.
     """

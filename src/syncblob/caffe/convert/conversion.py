@@ -99,8 +99,6 @@ class Conversion(AbstractContextManager["Conversion"]):
             been written then.
         ModelFileError
             If the source is damaged.
-        OSError
-            If a file cannot be read or written.
         """
         with _refusals(self.path), replacing(self.path) as temporary:
             self.write(temporary)
@@ -178,10 +176,6 @@ def convert(
         If the conversion is impossible. Nothing has been written then.
     ModelFileError
         If the source is damaged, or has another format.
-    OSError
-        If a file cannot be read or written.
-    ModuleNotFoundError
-        If the library for one of the formats is not installed.
     """
     with plan_conversion(source, path, dtype=dtype, layers=layers) as conversion:
         conversion.run()
@@ -204,15 +198,11 @@ def save_weights(weights: Weights, path: str | os.PathLike[str]) -> None:
 
     Raises
     ------
-    TypeError
-        If `weights` is not what `open_weights` returns.
     ConversionError
         If the format cannot hold the weights. Nothing has been written then.
     ModelFileError
         If the file that was opened was closed or has changed, or has a tensor that a Blob cannot
         hold.
-    OSError
-        If a file cannot be read or written.
     """
     if not isinstance(weights, Weights):
         raise TypeError(

@@ -68,10 +68,6 @@ def open_weights(path: str | os.PathLike[str]) -> Weights:
     ModelFileError
         If the file is damaged, has another format, or contains a dtype or shape that Blobs do not
         support.
-    OSError
-        If the file cannot be opened.
-    ModuleNotFoundError
-        If the library for the format is not installed.
     """
     kind = format_of(path)
     if kind not in FORMATS:
@@ -91,10 +87,6 @@ def format_of(path: str | os.PathLike[str]) -> str:
     ------
     ModelFileError
         If the format cannot be recognized.
-    ModuleNotFoundError
-        If the file is HDF5 and h5py is not installed.
-    OSError
-        If the file cannot be opened.
     """
     named = type_of_name(Path(path).name)[0]
     promised = "" if named is None or named.name not in {*FORMATS, *MESSAGES} else named.name

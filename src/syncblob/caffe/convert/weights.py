@@ -152,8 +152,6 @@ class Weights(AbstractContextManager["Weights"]):
         ------
         ModelFileError
             The reason why a Blob cannot hold a tensor, if that leaves no layer.
-        ModuleNotFoundError
-            If a dtype is bfloat16, and ml_dtypes is not installed.
         """
         if layers is None:
             layers = [(Layer(name, type_), names) for name, type_, names in group_names(entries)]

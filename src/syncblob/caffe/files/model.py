@@ -131,8 +131,6 @@ class ModelFile(MutableMapping[str, Layer]):
 
         Raises
         ------
-        TypeError
-            If `net` is not a NetParameter, or `stages` is one string instead of a list of them.
         ValueError
             If a layer has both include and exclude rules, which Caffe refuses too, or if there is
             no such phase.
@@ -217,8 +215,6 @@ class ModelFile(MutableMapping[str, Layer]):
 
         Raises
         ------
-        TypeError
-            If `source` is neither a model nor a path.
         ValueError
             If the number or the shapes of the blobs of a layer differ.
         """
@@ -409,8 +405,6 @@ class ModelFile(MutableMapping[str, Layer]):
         ------
         ValueError
             If there is a layer with its name already, or if both `before` and `after` are given.
-        KeyError
-            If there is no layer `before` or `after`.
         """
         added = _copy(layer)
         if added.name in self._by_name:
@@ -430,8 +424,6 @@ class ModelFile(MutableMapping[str, Layer]):
 
         Raises
         ------
-        KeyError
-            If there is no layer `old`.
         ValueError
             If there is a layer `new` already.
         """
@@ -558,10 +550,6 @@ def open_model(path: Source) -> ModelFile:
     ------
     ModelFileError
         If it is not such a file, is empty, is damaged, or has V0 layers, or both V1 and V2 layers.
-    ModuleNotFoundError
-        If it is HDF5 and h5py is not installed (``pip install 'syncblob[hdf5]'``).
-    OSError
-        If it cannot be opened.
     """
     file = open_source(path)
     with WireReader.of_file(file) as reader:
@@ -617,8 +605,6 @@ def save_model(
         2 GiB in a ``.caffemodel``; in HDF5, two layers with the same name, or a name that is empty
         or ``.`` between slashes. If the extension is that of a format that `save_model` does not
         write, such as ``.npz``; ``syncblob.caffe.convert`` does.
-    OSError
-        If the file cannot be written.
     """
     hdf5 = require_path(path, "caffemodel")
     write = plan_model(model, hdf5=hdf5, write_diff=write_diff, upgrade=upgrade)
@@ -653,8 +639,6 @@ def plan_model(
     TypeError, ValueError
         As for `save_model`. No values have been read then, except those that had to be compared
         with the file.
-    ModuleNotFoundError
-        If h5py is needed and not installed.
     """
     if not isinstance(model, ModelFile):
         raise TypeError(

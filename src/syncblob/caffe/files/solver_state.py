@@ -67,10 +67,6 @@ def open_solver_state(path: Source) -> SolverState:
     ------
     ModelFileError
         If it is not such a file, or is damaged.
-    ModuleNotFoundError
-        If it is HDF5 and h5py is not installed (``pip install 'syncblob[hdf5]'``).
-    OSError
-        If it cannot be opened.
     """
     file = open_source(path)
     with WireReader.of_file(file) as reader:
@@ -108,8 +104,6 @@ def save_solver_state(state: SolverState, path: Target) -> None:
     ValueError
         If a number is not an int32, if `learned_net` is no name, if the file would have 2 GiB or
         more and is not HDF5, or if the extension is that of another format.
-    OSError
-        If the file cannot be written.
     """
     if not isinstance(state, SolverState):
         raise TypeError(

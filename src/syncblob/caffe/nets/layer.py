@@ -78,11 +78,6 @@ class Layer:
             A LayerParameter. It is copied.
         blobs
             The weights. The default is those in the message.
-
-        Raises
-        ------
-        TypeError
-            If `proto` is not a LayerParameter.
         """
         advice = "layer.proto is one, and so is each of read_prototxt(path).layer"
         settings = own_copy(LayerParameter, proto, advice)
@@ -226,8 +221,6 @@ class Layer:
             If the Blob has floats and the array does not.
         ValueError
             If the shape differs and `resize` is False.
-        IndexError
-            If there is no such blob.
         """
         self._blobs.replace(index, array, resize=resize)
 

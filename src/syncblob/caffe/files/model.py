@@ -93,10 +93,7 @@ class ModelFile(MutableMapping[str, Layer]):
     def of_own(
         cls, net: NetParameter, layers: Iterable[Layer], origin: Origin | None = None
     ) -> Self:
-        """Make a model of the name and the settings of a net, and of layers; none is copied.
-
-        :meta private:
-        """
+        """Make a model of the name and the settings of a net, and of layers; none is copied."""
         model = cls(decode_text(net.name))
         for field in ("layer", *["name"] * bool(net.name)):
             net.ClearField(field)  # but an empty name stays in the settings
@@ -164,20 +161,14 @@ class ModelFile(MutableMapping[str, Layer]):
         return net
 
     def message(self) -> NetParameter:
-        """Return a new message with the settings and the name.
-
-        :meta private:
-        """
+        """Return a new message with the settings and the name."""
         net = copy.deepcopy(self.settings)
         if self.name:
             put_texts(net, "name", [self.name])
         return net
 
     def require_consistent(self) -> None:
-        """Raise the errors of `Layer.require_consistent`.
-
-        :meta private:
-        """
+        """Raise the errors of `Layer.require_consistent`."""
         read = {} if self.origin is None else {settings for settings, _ in self.origin.layers}
         for layer in self.layers:
             layer.require_consistent(read)

@@ -95,10 +95,7 @@ class Layer:
 
     @classmethod
     def of_own(cls, proto: LayerParameter, blobs: Iterable[Any] = ()) -> Self:
-        """Make a layer of a message without blobs, which is not copied.
-
-        :meta private:
-        """
+        """Make a layer of a message without blobs, which is not copied."""
         layer = cls.__new__(cls)
         layer._proto = proto  # noqa: SLF001  # a field of the new layer
         layer._blobs = LayerBlobs(decode_text(proto.name), blobs)  # noqa: SLF001  # a field of the new layer
@@ -111,10 +108,7 @@ class Layer:
         return _unpickle, (type(self), serialise(self._proto), self._blobs)
 
     def rename(self, name: str) -> None:
-        """Change the name, for models, which find layers by it.
-
-        :meta private:
-        """
+        """Change the name, for models, which find layers by it."""
         put_texts(self._proto, "name", _as_texts("the name", [name]))
         self._blobs.rename(name)
 
@@ -183,10 +177,7 @@ class Layer:
         return self._proto
 
     def require_consistent(self, read: Container[bytes] = ()) -> None:
-        """Raise ValueError if the message has another name, has blobs, or lacks required fields.
-
-        :meta private:
-        """
+        """Raise ValueError if the message has another name, has blobs, or lacks required fields."""
         with at_place(f"layer {self.name!r}"):
             if not self._proto.IsInitialized() and serialise(self._proto) not in read:
                 require_complete(self._proto)
@@ -320,18 +311,12 @@ class LayerBlobs(MutableSequence[Blob]):
         self.put(self._entries_of(blobs, self.entries))
 
     def put(self, entries: list[Entry]) -> None:
-        """Replace all entries, for this package.
-
-        :meta private:
-        """
+        """Replace all entries, for this package."""
         self.entries: list[Entry] = entries
         self._name_blobs()
 
     def rename(self, layer: str) -> None:
-        """Change the name of the layer, for this package.
-
-        :meta private:
-        """
+        """Change the name of the layer, for this package."""
         before, self.layer = self.layer, layer
         self._name_blobs(before)
 

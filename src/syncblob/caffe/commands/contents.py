@@ -12,6 +12,7 @@ from syncblob.caffe import Layer, ModelFile, NetParameter
 from syncblob.caffe.convert import LayerWeights, Weights, format_of, open_weights
 from syncblob.caffe.convert.caffe_files import of_model
 from syncblob.caffe.files.file_types import BY_NAME, head_of
+from syncblob.caffe.messages.fields import Shape
 from syncblob.caffe.messages.open_file import OpenFile
 from syncblob.errors import ModelFileError
 from syncblob.formats import Blob
@@ -26,7 +27,7 @@ class Contents(NamedTuple):
     """A solver state has one layer with its history; those of a definition are uninitialized."""
     version: int | None = None
     solver: Mapping[str, Any] | None = None
-    shapes: Mapping[str, tuple[int, ...]] | None = None
+    shapes: Mapping[str, Shape] | None = None
     refused: str = ""
     missing: Mapping[str, str] = {}  # never changed
     ignored: str = ""

@@ -14,6 +14,7 @@ from syncblob.caffe import Layer, equal_shapes, squeezed_blobs
 from syncblob.caffe.commands.console import print_line, print_table, printable, progress
 from syncblob.caffe.commands.contents import open_contents
 from syncblob.caffe.convert.naming import name_with_number
+from syncblob.caffe.messages.fields import Shape
 from syncblob.caffe.messages.pieces import BlobValues
 from syncblob.errors import ModelFileError
 from syncblob.formats import Blob
@@ -108,7 +109,7 @@ class Comparison(NamedTuple):
     """Its number in the layer."""
     status: str
     """One of `_STATUSES`."""
-    shapes: tuple[tuple[int, ...], ...]
+    shapes: tuple[Shape, ...]
     """Those in the files that have it."""
     values: int | None = None
     """The number of unequal values."""
@@ -145,9 +146,9 @@ def compare(
         yield Comparison(*place, status, shapes, values, incomparable, *differences)
 
 
-def _blobs(layers: Iterable[Layer]) -> dict[tuple[str, int], tuple[Blob, tuple[int, ...]]]:
+def _blobs(layers: Iterable[Layer]) -> dict[tuple[str, int], tuple[Blob, Shape]]:
     """Return the blobs by layer and number, each with its shape in a running net."""
-    found: dict[tuple[str, int], tuple[Blob, tuple[int, ...]]] = {}
+    found: dict[tuple[str, int], tuple[Blob, Shape]] = {}
     numbers: Counter[str] = Counter()
     for layer in layers:
         # Formats often omit layers without blobs, so they are not counted.

@@ -23,6 +23,7 @@ from syncblob.caffe.commands.stats import stats_of
 from syncblob.caffe.convert import writable_extensions
 from syncblob.caffe.convert.caffe_files import as_model
 from syncblob.caffe.files.file_types import head_of, is_text
+from syncblob.caffe.messages.fields import Shape
 from syncblob.caffe.messages.open_file import OpenFile
 from syncblob.caffe.messages.prototxt import definition_text
 from syncblob.caffe.messages.string_fields import unknown_fields
@@ -121,7 +122,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _shape(text: str) -> tuple[str, tuple[int, ...]]:
+def _shape(text: str) -> tuple[str, Shape]:
     name, _, dims = text.rpartition("=")
     try:
         return name, tuple(int(dim) for dim in dims.split(",") if dim)
@@ -263,9 +264,7 @@ def _facts(contents: Contents, found: Mapping[str, Any]) -> list[tuple[str, str]
     return facts
 
 
-def _show_layers(
-    layers: list[dict[str, Any]], shapes: Mapping[str, tuple[int, ...]] | None
-) -> None:
+def _show_layers(layers: list[dict[str, Any]], shapes: Mapping[str, Shape] | None) -> None:
     rows: list[dict[str, str]] = []
     for layer in layers:
         row = {"layer": printable(layer["name"]), "type": printable(layer["type"]) or "-"}

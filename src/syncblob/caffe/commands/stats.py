@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from syncblob.caffe import blob_values
+from syncblob.caffe.messages.fields import Array
 from syncblob.caffe.messages.pieces import on_progress
 from syncblob.formats import Blob
 
@@ -46,7 +47,7 @@ def stats_of(blob: Blob) -> dict[str, float | None]:
     }
 
 
-def _finite_blocks(values: NDArray[np.generic]) -> Iterator[NDArray[np.float64]]:
+def _finite_blocks(values: Array) -> Iterator[NDArray[np.float64]]:
     """Yield the finite values, of complex numbers their magnitudes, in nonempty blocks."""
     flat = values.reshape(-1)
     for start in range(0, flat.size, _BLOCK):

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,7 @@ from syncblob.caffe.convert.naming import name_tensors
 from syncblob.caffe.convert.pytorch import flatten
 from syncblob.caffe.convert.weights import LayerWeights, Weights, for_others, squeeze
 from syncblob.caffe.files.model import plan_consistent
-from syncblob.caffe.messages.fields import pad_axes
+from syncblob.caffe.messages.fields import Write, pad_axes
 from syncblob.caffe.messages.pieces import blob_pieces, write_pieces
 from syncblob.caffe.nets.layer import as_named_blob
 from syncblob.formats import Blob
@@ -64,12 +63,12 @@ def as_model(weights: Weights) -> ModelFile:
     return model
 
 
-def plan(weights: Weights, *, hdf5: bool = False) -> Callable[[Path], None]:
+def plan(weights: Weights, *, hdf5: bool = False) -> Write:
     """Plan a ``.caffemodel`` file, or a ``.caffemodel.h5``."""
     return plan_consistent(as_model(weights), hdf5=hdf5, write_diff=False, upgrade=True)
 
 
-plan_hdf5: Callable[[Weights], Callable[[Path], None]] = partial(plan, hdf5=True)
+plan_hdf5: Callable[[Weights], Write] = partial(plan, hdf5=True)
 
 
 def for_caffe(layers: Iterable[LayerWeights]) -> tuple[LayerWeights, ...]:
@@ -132,7 +131,7 @@ def as_mean(layers: Iterable[LayerWeights]) -> tuple[LayerWeights, ...]:
     )
 
 
-def plan_mean(weights: Weights) -> Callable[[Path], None]:
+def plan_mean(weights: Weights) -> Write:
     """Plan a ``.binaryproto``, which needs exactly one tensor that a BlobProto can hold."""
     return partial(write_pieces, blob_pieces(weights.only(), write_diff=False))
 

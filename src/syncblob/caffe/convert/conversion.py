@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 
 from syncblob.caffe import blob_values, replacing
 from syncblob.caffe.convert.formats import FORMATS, open_weights, writable_extensions
 from syncblob.caffe.convert.weights import LayerWeights, Weights, blob_from, has_transpose
 from syncblob.caffe.files.file_types import FileType, type_of_name
+from syncblob.caffe.messages.fields import Array, DType, Write
 from syncblob.errors import ModelFileError, SyncblobError
 from syncblob.formats import Blob, as_dtype, counted, is_bfloat16
 
@@ -50,7 +52,7 @@ class Conversion(AbstractContextManager["Conversion"]):
     result: Weights
     path: str
     describes: bool
-    write: Callable[[Path], None]
+    write: Write
 
     @property
     def left_out(self) -> str:
@@ -137,7 +139,7 @@ def _plan(source: Weights, result: Weights, target: FileType) -> Conversion:
     return Conversion(source, result, result.path, target.describes, write)
 
 
-def _convert(name: str, blob: Blob, dtype: np.dtype[np.generic]) -> Blob:
+def _convert(name: str, blob: Blob, dtype: DType) -> Blob:
     if blob.dtype == dtype:
         return blob
     return blob_from(lambda: _cast(name, blob_values(blob), dtype), blob.shape, dtype)
@@ -308,9 +310,7 @@ def _choose(weights: Weights, patterns: Collection[str]) -> Iterable[LayerWeight
     return tuple(each for each in weights.layers if is_chosen(each.layer.name))
 
 
-def _stored_dtype(
-    name: str, found: np.dtype[np.generic], asked: str | None, target: FileType
-) -> np.dtype[np.generic]:
+def _stored_dtype(name: str, found: DType, asked: str | None, target: FileType) -> DType:
     """Return the dtype with which a tensor is written."""
     if asked is not None:
         if found.kind == "c":
@@ -329,12 +329,10 @@ def _stored_dtype(
     raise ConversionError(f"tensor {name!r} is {found}, which {target.name} cannot hold; {advice}")
 
 
-def _cast(
-    name: str, values: NDArray[np.generic], dtype: np.dtype[np.generic]
-) -> NDArray[np.generic]:
+def _cast(name: str, values: Array, dtype: DType) -> Array:
     """Convert to a floating-point dtype. Raise if values overflow, or if integers change."""
     with np.errstate(all="ignore"):
-        result = values.astype(dtype)
+        result: Any = values.astype(dtype)
         if values.dtype.kind in "iu":
             # Only numbers in range are converted back: CPUs differ for others.
             fits = np.isfinite(result) & (result < float(np.iinfo(values.dtype.str).max + 1))

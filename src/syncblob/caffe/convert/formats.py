@@ -14,6 +14,7 @@ from syncblob.caffe.convert.weights import LayerWeights, Weights, for_others
 from syncblob.caffe.files.caffe_hdf5 import read_state
 from syncblob.caffe.files.file_types import BY_NAME, MESSAGES, type_of, type_of_name
 from syncblob.caffe.files.recognise import possible_messages, refuse_other_formats
+from syncblob.caffe.messages.fields import Write
 from syncblob.caffe.messages.open_file import OpenFile
 from syncblob.caffe.messages.wire import WireReader
 from syncblob.errors import ModelFileError
@@ -24,7 +25,7 @@ class Format(NamedTuple):
 
     read: Callable[[str], Weights]
     """Opens a file, given its path."""
-    plan: Callable[[Weights], Callable[[Path], None]]
+    plan: Callable[[Weights], Write]
     """Returns the function that writes a file at a path, and reads no values.
 
     Raises ValueError or TypeError if the format cannot hold the weights.

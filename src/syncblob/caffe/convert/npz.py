@@ -7,7 +7,7 @@ import io
 import struct
 import zipfile
 import zlib
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 from numpy.lib import format as npy
-from numpy.typing import NDArray
 
 from syncblob.caffe.convert.weights import Entry, Weights
 from syncblob.caffe.files.caffe_hdf5 import is_too_dense
+from syncblob.caffe.messages.fields import Array, DType, Shape, Write
 from syncblob.caffe.messages.open_file import OpenFile, stream_of
 from syncblob.caffe.messages.pieces import BlobValues
 from syncblob.caffe.messages.values import CHUNK, Runs, StridedValues, Values
@@ -72,7 +72,7 @@ def _damage(file: OpenFile, name: str, error: object) -> ModelFileError:
 
 def _entry(
     file: OpenFile, archive: zipfile.ZipFile, info: zipfile.ZipInfo
-) -> tuple[tuple[int, ...], np.dtype[np.generic], Values]:
+) -> tuple[Shape, DType, Values]:
     """Read the shape and dtype of an array, check them, and find its values."""
     try:
         with archive.open(info) as member:
@@ -105,9 +105,7 @@ def _entry(
     return shape, dtype, StridedValues.of(values, shape, (*strides,)) if in_fortran else values
 
 
-def _values(
-    file: OpenFile, info: zipfile.ZipInfo, dtype: np.dtype[np.generic], header: int
-) -> Values:
+def _values(file: OpenFile, info: zipfile.ZipInfo, dtype: DType, header: int) -> Values:
     """Return the position of the values of a member, in the order of the file."""
     count = (info.file_size - header) // max(1, dtype.itemsize)
     if info.compress_type != zipfile.ZIP_STORED or info.flag_bits & _ENCRYPTED:
@@ -130,14 +128,14 @@ class _StoredValues(Runs):
     crc_of_header: int
     crc: int
 
-    def read_into(self, contents: Any, target: NDArray[np.generic], *, first: int = 0) -> None:
+    def read_into(self, contents: Any, target: Array, *, first: int = 0) -> None:
         Runs.read_into(self, contents, target, first=first)
         if len(target) == self.count and target.dtype == self.dtype:
             self._check(contents, zlib.crc32(target.view(np.uint8).data, self.crc_of_header))
 
     def chunks(
-        self, contents: Any, dtype: np.dtype[np.generic], first: int = 0, stop: int | None = None
-    ) -> Iterator[NDArray[np.generic]]:
+        self, contents: Any, dtype: DType, first: int = 0, stop: int | None = None
+    ) -> Iterator[Array]:
         crc, values = self.crc_of_header, Runs(self.dtype, self.runs)
         for chunk in values.chunks(contents, self.dtype, first, stop):
             crc = zlib.crc32(chunk.view(np.uint8).data, crc)
@@ -166,17 +164,17 @@ class _PackedValues(Values):
         """All values: they would be unpacked again for the next piece."""
         return self.info.file_size
 
-    def read_into(self, contents: Any, target: NDArray[np.generic], *, first: int = 0) -> None:
+    def read_into(self, contents: Any, target: Array, *, first: int = 0) -> None:
         for chunk in self.chunks(contents, target.dtype, first, first + len(target)):
             target[: len(chunk)] = chunk
             target = target[len(chunk) :]
 
     def chunks(
-        self, contents: Any, dtype: np.dtype[np.generic], first: int = 0, stop: int | None = None
-    ) -> Iterator[NDArray[np.generic]]:
+        self, contents: Any, dtype: DType, first: int = 0, stop: int | None = None
+    ) -> Iterator[Array]:
         stop = self.count if stop is None else stop
         itemsize = self.dtype.itemsize
-        buffer: NDArray[np.generic] = np.empty(max(1, CHUNK // itemsize), self.dtype)
+        buffer: Array = np.empty(max(1, CHUNK // itemsize), self.dtype)
         with open_archive(contents, self.info.filename) as archive:
             member: Any = archive.open(self.info)
             member.seek(self.header + first * itemsize)
@@ -193,7 +191,7 @@ class _PackedValues(Values):
                 member.read(1)  # compares the checksum
 
 
-def plan(weights: Weights) -> Callable[[Path], None]:
+def plan(weights: Weights) -> Write:
     """Plan an uncompressed file, as ``numpy.savez`` writes, but array by array."""
     weights.require_utf8()
     for name in weights.tensors:

@@ -23,6 +23,7 @@ from syncblob.caffe import blob_values
 from syncblob.caffe.convert.npz import open_archive
 from syncblob.caffe.convert.weights import Entry, Weights
 from syncblob.caffe.files.caffe_hdf5 import is_too_dense
+from syncblob.caffe.messages.fields import Array, Write
 from syncblob.caffe.messages.lazy_blobs import has_values
 from syncblob.caffe.messages.open_file import OpenFile, stream_of
 from syncblob.caffe.messages.pieces import on_progress
@@ -153,7 +154,7 @@ def _in_file(file: OpenFile, tensor: Any, offset: int) -> Any:
     if not tensor.is_conj() and not tensor.is_neg():
         return values
 
-    def read() -> NDArray[np.generic]:
+    def read() -> Array:
         array: NDArray[Any] = np.empty(shape, dtype)
         values.read_into(file, array.reshape(-1))
         array = array.conj() if tensor.is_conj() else array
@@ -162,12 +163,12 @@ def _in_file(file: OpenFile, tensor: Any, offset: int) -> Any:
     return read
 
 
-def _values(tensor: Any) -> NDArray[np.generic]:
+def _values(tensor: Any) -> Array:
     # Tensor.numpy() refuses bfloat16; a Blob does not.
     return np.asarray(Blob.asarray(tensor.detach().resolve_conj().resolve_neg(), device="cpu"))
 
 
-def plan(weights: Weights) -> Callable[[Path], None]:
+def plan(weights: Weights) -> Write:
     """Plan a state_dict, or the file that was opened with new values."""
     torch = import_optional("torch")
     if len(weights.tensors) > _MOST_ENTRIES:
@@ -217,7 +218,7 @@ def _has_values(tensor: Any, blob: Blob) -> bool:
     return has_values(blob, before)
 
 
-def _tensor(torch: ModuleType, values: NDArray[np.generic]) -> Any:
+def _tensor(torch: ModuleType, values: Array) -> Any:
     dense = np.asarray(values, order="C")
     narrow = is_bfloat16(dense.dtype)
     with warnings.catch_warnings():

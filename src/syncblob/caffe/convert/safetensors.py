@@ -14,15 +14,15 @@ import json
 import math
 import re
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import partial
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from google.protobuf.message import DecodeError
 
 from syncblob.caffe import Layer, LayerParameter, NetParameter
 from syncblob.caffe.convert.weights import Entry, Weights
+from syncblob.caffe.messages.fields import Write
 from syncblob.caffe.messages.open_file import OpenFile
 from syncblob.caffe.messages.pieces import BlobValues, Piece, write_pieces
 from syncblob.caffe.messages.string_fields import parse
@@ -114,7 +114,7 @@ def _header(file: OpenFile) -> tuple[int, dict[str, str], dict[str, _InFile]]:
     return start, metadata, found
 
 
-def plan(weights: Weights) -> Callable[[Path], None]:
+def plan(weights: Weights) -> Write:
     weights.require_utf8()
     if _METADATA in weights.tensors:
         raise ValueError(

@@ -16,6 +16,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from syncblob.caffe import Layer, NetParameter, squeezed_blobs
 from syncblob.caffe.convert.naming import group_names
+from syncblob.caffe.messages.fields import Array, DType, Shape
 from syncblob.caffe.messages.lazy_blobs import lazy_blob
 from syncblob.caffe.messages.open_file import Descriptor, FileReference, OpenFile
 from syncblob.caffe.messages.read_blobproto import BlobIndex
@@ -24,7 +25,7 @@ from syncblob.caffe.messages.values import Runs, Values
 from syncblob.errors import ModelFileError
 from syncblob.formats import Blob, as_dtype, as_shape
 
-Read = Callable[[], NDArray[np.generic]]
+Read = Callable[[], Array]
 # A tensor, the error of one that a Blob cannot hold, or the shape and the dtype of one and its
 # values: their offset in the file, if they are in C's order, or where else they are, or a
 # function that returns an array of this shape.
@@ -292,7 +293,7 @@ def _tensor(name: str, entry: Entry, path: str, file: Any) -> Blob | ModelFileEr
         return ModelFileError(f"tensor {name!r}: {error}", path=path)
 
 
-def blob_from(read: Read, shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> Blob:
+def blob_from(read: Read, shape: Shape, dtype: DType) -> Blob:
     """Make a Blob filled on first access by a function that returns an array of this shape."""
 
     def read_bytes() -> NDArray[np.uint8]:

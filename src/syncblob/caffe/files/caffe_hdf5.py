@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -27,11 +27,10 @@ from types import ModuleType
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from syncblob.caffe._pb.caffe_pb2 import LayerParameter
 from syncblob.caffe.files.net_messages import LayersInFile
-from syncblob.caffe.messages.fields import MOST_ELEMENTS, MOST_OBJECTS
+from syncblob.caffe.messages.fields import MOST_ELEMENTS, MOST_OBJECTS, Array, DType, Shape, Write
 from syncblob.caffe.messages.lazy_blobs import blob_values, had_diff, has_values, lazy_blob
 from syncblob.caffe.messages.open_file import OpenFile, stream_of
 from syncblob.caffe.messages.pieces import (
@@ -51,7 +50,7 @@ from syncblob.errors import ModelFileError
 from syncblob.formats import Blob, as_shape, import_optional
 
 # The shape, the dtype and the values of an array of any kind.
-Dataset = tuple[tuple[int, ...], np.dtype[np.generic], Values]
+Dataset = tuple[Shape, DType, Values]
 
 _OTHER_LAYOUT = (
     "this is HDF5 in another layout than Caffe's; syncblob.caffe.convert.open_weights opens it"
@@ -271,7 +270,7 @@ class _Walk:
             diff_values = self._values(diff, diff_dtype)
         return BlobIndex(shape, legacy=False, data=values, diff=diff_values)
 
-    def _describe(self, dataset: Any) -> tuple[tuple[int, ...], np.dtype[np.generic]]:
+    def _describe(self, dataset: Any) -> tuple[Shape, DType]:
         """Return the shape and the dtype of a dataset; refuse it if it cannot be a blob."""
         h5t, dtype = self.h5py.h5t, dataset.dtype
         is_number = dataset.id.get_type().get_class() in (h5t.FLOAT, h5t.INTEGER)
@@ -284,7 +283,7 @@ class _Walk:
         except ValueError as error:
             raise self.error(f"{error}: the file is damaged", dataset) from error
 
-    def _values(self, dataset: Any, stored: np.dtype[np.generic], *, harmless: int = 0) -> Values:
+    def _values(self, dataset: Any, stored: DType, *, harmless: int = 0) -> Values:
         self._require_sound(dataset, harmless=harmless)
         offset, count = dataset.id.get_offset(), dataset.size
         # Chunked or compact; or a type such as bfloat16, which h5py gives as a larger dtype.
@@ -338,7 +337,7 @@ class _ValuesByH5py(Rows):
         """The number of values in whole chunks: others would be unpacked twice."""
         return self.rows * math.prod(self.shape[1:])
 
-    def read_rows(self, contents: Any, rows: NDArray[np.generic], first: int) -> None:
+    def read_rows(self, contents: Any, rows: Array, first: int) -> None:
         """Read rows, and only the chunks that contain them."""
         contents.require_unchanged()
         with _open(contents) as h5:
@@ -356,10 +355,10 @@ class _Dataset(NamedTuple):
     place: bytes
     """The path in the file."""
     values: BlobValues
-    shape: tuple[int, ...]
+    shape: Shape
 
 
-def plan_hdf5(layers: Sequence[Layer], *, write_diff: bool | None) -> Callable[[Path], None]:
+def plan_hdf5(layers: Sequence[Layer], *, write_diff: bool | None) -> Write:
     """Return a function that writes layers as ``.caffemodel.h5`` into an existing file."""
     h5py = import_optional("h5py", "hdf5")
     _require_names(layers)
@@ -388,9 +387,7 @@ def plan_hdf5(layers: Sequence[Layer], *, write_diff: bool | None) -> Callable[[
     return _plan(h5py, roots + groups, data + diffs)
 
 
-def plan_state_hdf5(
-    facts: Mapping[str, int | bytes], history: Sequence[Blob]
-) -> Callable[[Path], None]:
+def plan_state_hdf5(facts: Mapping[str, int | bytes], history: Sequence[Blob]) -> Write:
     """Return a function that writes a ``.solverstate.h5`` into an existing file."""
     h5py = import_optional("h5py", "hdf5")
     datasets = [
@@ -400,7 +397,7 @@ def plan_state_hdf5(
     return _plan(h5py, [b"history"], datasets, facts)
 
 
-def plan_tree(tensors: Mapping[str, Blob]) -> Callable[[Path], None]:
+def plan_tree(tensors: Mapping[str, Blob]) -> Write:
     """Return a function that writes a dataset for each tensor into an existing file."""
     h5py = import_optional("h5py", "hdf5")
     datasets = [
@@ -411,7 +408,7 @@ def plan_tree(tensors: Mapping[str, Blob]) -> Callable[[Path], None]:
     return _plan(h5py, sorted(groups), datasets)
 
 
-def plan_edit(source: OpenFile, tensors: Mapping[str, Blob]) -> Callable[[Path], None]:
+def plan_edit(source: OpenFile, tensors: Mapping[str, Blob]) -> Write:
     """Return a function that writes a file with new values of datasets, and all else as it is."""
     h5py = import_optional("h5py", "hdf5")
 
@@ -452,7 +449,7 @@ def _plan(
     groups: Sequence[bytes],
     datasets: list[_Dataset],
     facts: Mapping[str, int | bytes] | None = None,
-) -> Callable[[Path], None]:
+) -> Write:
     """Return a function that writes a file. Raise ValueError if it could not be read again."""
     facts = facts or {}
     steps = [group.split(b"/") for group in groups]

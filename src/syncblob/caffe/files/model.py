@@ -10,17 +10,8 @@ from __future__ import annotations
 import copy
 import os
 from collections import deque
-from collections.abc import (
-    Callable,
-    Collection,
-    Iterable,
-    Iterator,
-    Mapping,
-    MutableMapping,
-    Sequence,
-)
+from collections.abc import Collection, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from functools import partial
-from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Self
 
@@ -31,6 +22,7 @@ from syncblob.caffe.files.caffe_hdf5 import index_hdf5, plan_hdf5
 from syncblob.caffe.files.file_types import is_hdf5, require_path
 from syncblob.caffe.files.net_messages import Origin, file_pieces, index_model, model_pieces
 from syncblob.caffe.files.recognise import plan_message, require_message
+from syncblob.caffe.messages.fields import Write
 from syncblob.caffe.messages.file_objects import Source, Target, open_source, open_target
 from syncblob.caffe.messages.lazy_blobs import lazy_blob
 from syncblob.caffe.messages.pieces import write_pieces
@@ -605,7 +597,7 @@ def save_model(
 
 def plan_model(
     model: ModelFile, *, hdf5: bool = False, write_diff: bool | None = None, upgrade: bool = False
-) -> Callable[[Path], None]:
+) -> Write:
     """Check that a model can be written, and return the function that writes it.
 
     For programs that replace files themselves or select the format by other means than the
@@ -642,7 +634,7 @@ def plan_model(
 
 def plan_consistent(
     model: ModelFile, *, hdf5: bool, write_diff: bool | None, upgrade: bool
-) -> Callable[[Path], None]:
+) -> Write:
     """Plan a model whose settings are as they were read, and may lack what Caffe requires."""
     pieces = file_pieces(model, hdf5=hdf5, write_diff=write_diff, upgrade=upgrade)
     if hdf5 and not pieces:

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property, partial
-from pathlib import Path
 
 from syncblob.caffe._pb.caffe_pb2 import (
     BlobProto,
@@ -21,7 +20,7 @@ from syncblob.caffe._pb.caffe_pb2 import (
     V1LayerParameter,
 )
 from syncblob.caffe.files.file_types import MESSAGES, head_of, is_text, type_of
-from syncblob.caffe.messages.fields import LEGACY_NAMES
+from syncblob.caffe.messages.fields import LEGACY_NAMES, Write
 from syncblob.caffe.messages.pieces import Piece, Plan, require_size, write_pieces
 from syncblob.caffe.messages.read_blobproto import MessageIndex, wire_types_of
 from syncblob.caffe.messages.wire import Contents, Field, WireReader, WireType
@@ -91,7 +90,7 @@ class Part:
 # --- writing --------------------------------------------------------------------------------------
 
 
-def plan_message(pieces: Sequence[Piece], kind: str, contents: str) -> Callable[[Path], None]:
+def plan_message(pieces: Sequence[Piece], kind: str, contents: str) -> Write:
     """Return the function that writes a file; raise ValueError if it could not be read again."""
     require_size(pieces, f"a .{kind}", contents)
     reader = WireReader(Plan(pieces))

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 
 from syncblob.caffe._pb.caffe_pb2 import BlobProto
-from syncblob.caffe.messages.fields import LEGACY_NAMES, shapes_agree
+from syncblob.caffe.messages.fields import LEGACY_NAMES, Array, Shape, shapes_agree
 from syncblob.caffe.messages.pieces import buffers, new_message
 from syncblob.caffe.messages.read_blobproto import BlobIndex, MessageIndex
 from syncblob.caffe.messages.values import Values
@@ -41,8 +41,8 @@ def load_proto(
         )
     shape = index.shape if resize else blob.shape
 
-    def read(values: Values) -> NDArray[np.generic]:
-        contents: NDArray[np.generic] = np.empty(shape, blob.dtype)
+    def read(values: Values) -> Array:
+        contents: Array = np.empty(shape, blob.dtype)
         values.read_into(buffer, contents.reshape(-1))
         return contents
 
@@ -50,7 +50,7 @@ def load_proto(
     write_contents(blob, read(index.data), "load_proto", gradient=gradient)
 
 
-def shape_equals(shape: tuple[int, ...], proto: BlobProto) -> bool:
+def shape_equals(shape: Shape, proto: BlobProto) -> bool:
     """Compare a shape with that of a BlobProto, as Caffe's ShapeEquals does. Reads no values."""
     if any(proto.HasField(name) for name in LEGACY_NAMES):
         dims = tuple(getattr(proto, name) for name in LEGACY_NAMES)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from syncblob.caffe.messages.fields import shapes_agree
+from syncblob.caffe.messages.fields import Array, DType, shapes_agree
 from syncblob.caffe.messages.open_file import FileReference, OpenFile
 from syncblob.caffe.messages.read_blobproto import BlobIndex
 from syncblob.caffe.messages.values import CHUNK, Values
@@ -75,10 +75,10 @@ class ValuesInFile:
 
     file: OpenFile
     values: Values
-    dtype: np.dtype[np.generic]
+    dtype: DType
 
     def __call__(self) -> NDArray[np.uint8]:
-        values: NDArray[np.generic] = np.empty(self.values.count, self.dtype)
+        values: Array = np.empty(self.values.count, self.dtype)
         self.values.read_into(self.file, values)
         return values.view(np.uint8)
 
@@ -87,7 +87,7 @@ class ValuesInFile:
         if skipped or len(buffer) % self.dtype.itemsize:
             # An access of raw bytes may begin or end inside a value.
             count = -(-(skipped + len(buffer)) // self.dtype.itemsize)
-            whole: NDArray[np.generic] = np.empty(count, self.dtype)
+            whole: Array = np.empty(count, self.dtype)
             self.values.read_into(self.file, whole, first=first)
             buffer[:] = whole.view(np.uint8)[skipped : skipped + len(buffer)]
         else:
@@ -164,7 +164,7 @@ def equal_shapes(ours: Blob, theirs: Blob) -> bool:
 # --- values, touched or not ----------------------------------------------------------------------
 
 
-def blob_values(blob: Blob) -> NDArray[np.generic]:
+def blob_values(blob: Blob) -> Array:
     """Return the values of a Blob for one read, without keeping those still in a file.
 
     If the Blob has not been accessed, its source is read, and that counts as no access. Otherwise
@@ -179,16 +179,14 @@ def blob_values(blob: Blob) -> NDArray[np.generic]:
     return np.asarray(blob) if values is None else values
 
 
-def has_values(blob: Blob, values: NDArray[np.generic]) -> bool:
+def has_values(blob: Blob, values: Array) -> bool:
     """Tell whether a Blob has these values, bit for bit. They are read as by `blob_values`."""
     own = blob_values(blob)
     same_kind = (own.shape, own.dtype) == (values.shape, values.dtype)
     return same_kind and own.tobytes() == values.tobytes()
 
 
-def arrays_of(
-    blob: Blob, dtype: np.dtype[np.generic], *, diff: bool = False
-) -> Iterator[NDArray[np.generic]]:
+def arrays_of(blob: Blob, dtype: DType, *, diff: bool = False) -> Iterator[Array]:
     """Yield data or diff in row-major order, converted. Each array is valid until the next one.
 
     Values that have not been accessed come from their source, which counts as no access.
@@ -214,7 +212,7 @@ def arrays_of(
 
 def _accessed(
     blob: Blob, source: ValuesInFile | None, *, diff: bool
-) -> Iterator[tuple[int, NDArray[np.generic]]]:
+) -> Iterator[tuple[int, Array]]:
     """Yield host arrays of what is not only in the file, each after its first number."""
     values = None if source else untouched_values(blob, diff=diff)
     if diff and memory_of(blob, diff=True) is None:

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from syncblob.caffe._pb.caffe_pb2 import BlobProto
 from syncblob.caffe.messages.fields import (
@@ -24,6 +23,8 @@ from syncblob.caffe.messages.fields import (
     DOUBLE_DIFF,
     LEGACY_NAMES,
     MOST_AXES,
+    Array,
+    DType,
 )
 from syncblob.caffe.messages.lazy_blobs import arrays_of, find_unchanged, had_diff, origin_of
 from syncblob.caffe.messages.open_file import OpenFile
@@ -64,7 +65,7 @@ class BlobValues(NamedTuple):
     """The values of a Blob, in row-major order, converted to a dtype."""
 
     blob: Blob
-    dtype: np.dtype[np.generic]
+    dtype: DType
     diff: bool = False
 
     @property
@@ -74,7 +75,7 @@ class BlobValues(NamedTuple):
     def chunks(self) -> Iterator[memoryview]:
         return (array.view(np.uint8).data for array in self.arrays())
 
-    def arrays(self) -> Iterator[NDArray[np.generic]]:
+    def arrays(self) -> Iterator[Array]:
         """Yield the values as `arrays_of` does, and report the progress."""
         report = on_progress.get()
         for array in arrays_of(self.blob, self.dtype, diff=self.diff):
@@ -189,7 +190,7 @@ def new_message(blob: Blob, *, write_diff: bool, legacy: bool = False) -> list[P
     return pieces
 
 
-def wire_dtype(dtype: np.dtype[np.generic]) -> np.dtype[np.generic]:
+def wire_dtype(dtype: DType) -> DType:
     """Return the dtype of Caffe's that holds all values of a Blob's; raise TypeError for none."""
     if dtype == np.float64:
         return np.dtype("<f8")

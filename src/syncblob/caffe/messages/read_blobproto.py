@@ -40,6 +40,8 @@ from syncblob.caffe.messages.fields import (
     RAW_DATA_TYPE,
     RAW_DIFF,
     RAW_DIFF_TYPE,
+    DType,
+    Shape,
 )
 from syncblob.caffe.messages.string_fields import decode_text, parse
 from syncblob.caffe.messages.values import Run, Runs, Values
@@ -48,8 +50,8 @@ from syncblob.formats import as_shape
 
 M = TypeVar("M", bound=Message)
 
-_FLOAT: np.dtype[np.generic] = np.dtype("<f4")
-_DOUBLE: np.dtype[np.generic] = np.dtype("<f8")
+_FLOAT: DType = np.dtype("<f4")
+_DOUBLE: DType = np.dtype("<f8")
 _VALUES = {DATA: _FLOAT, DIFF: _FLOAT, DOUBLE_DATA: _DOUBLE, DOUBLE_DIFF: _DOUBLE}
 _FIELDS = {
     "data": (DOUBLE_DATA, DATA, RAW_DATA, RAW_DATA_TYPE),
@@ -67,7 +69,7 @@ _RAW_TYPES = {
 class BlobIndex:
     """The contents of a BlobProto. Its values are located, not read."""
 
-    shape: tuple[int, ...]
+    shape: Shape
     legacy: bool
     """Whether the shape comes from num, channels, height and width."""
     data: Values
@@ -79,7 +81,7 @@ class BlobIndex:
     """Whether it is a blob of Caffe's, which has floats."""
 
     @property
-    def dtype(self) -> np.dtype[np.generic]:
+    def dtype(self) -> DType:
         """The dtype of the Blob, in native byte order."""
         dtype = self.data.dtype
         if self.of_caffe:
@@ -88,7 +90,7 @@ class BlobIndex:
 
 
 @cache
-def _float_for(*dtypes: np.dtype[np.generic]) -> np.dtype[np.generic]:
+def _float_for(*dtypes: DType) -> DType:
     """Return the floating-point dtype that holds all of several."""
     dtype = np.result_type(*dtypes)
     return dtype if dtype.kind == "f" else np.result_type(dtype, np.float32)
@@ -271,7 +273,7 @@ class MessageIndex(Generic[M]):
         return True
 
 
-def _run_of(reader: WireReader, field: Field, dtype: np.dtype[np.generic]) -> list[Run]:
+def _run_of(reader: WireReader, field: Field, dtype: DType) -> list[Run]:
     """Return the values that fill the payload of a field."""
     count, rest = divmod(field.stop - field.start, dtype.itemsize)
     if rest:
@@ -283,7 +285,7 @@ def _run_of(reader: WireReader, field: Field, dtype: np.dtype[np.generic]) -> li
     return [Run(field.start, count, dtype.itemsize)] if count else []
 
 
-def _miscount(name: str, shape: tuple[int, ...], count: int) -> str:
+def _miscount(name: str, shape: Shape, count: int) -> str:
     expected = f"a blob of shape {shape} needs {math.prod(shape)} values of {name}, got {count}"
     if count:
         return f"{expected}: the shape or the values are damaged"

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
+
+from syncblob.caffe.messages.fields import Array, DType, Shape
 
 CHUNK = 1 << 20
 """Bytes to read, convert or compare at a time: few calls, and they fit in the processor's cache."""
@@ -23,7 +24,7 @@ CHUNK = 1 << 20
 class Values:
     """The position of values in a file or a buffer, and their dtype there."""
 
-    dtype: np.dtype[np.generic]
+    dtype: DType
     longest_chunk: ClassVar[int] = CHUNK
     """Bytes to read at a time."""
 
@@ -38,16 +39,16 @@ class Values:
         return 1
 
     @abstractmethod
-    def read_into(self, contents: Any, target: NDArray[np.generic], *, first: int = 0) -> None:
+    def read_into(self, contents: Any, target: Array, *, first: int = 0) -> None:
         """Read values, from number `first` on, into an array of one dimension, in its dtype."""
 
     def chunks(
-        self, contents: Any, dtype: np.dtype[np.generic], first: int = 0, stop: int | None = None
-    ) -> Iterator[NDArray[np.generic]]:
+        self, contents: Any, dtype: DType, first: int = 0, stop: int | None = None
+    ) -> Iterator[Array]:
         """Read values piece by piece, converted. Each array is valid until the next one."""
         stop, grain = self.count if stop is None else stop, self.grain
         step = max(grain, self.longest_chunk // dtype.itemsize // grain * grain)
-        buffer: NDArray[np.generic] = np.empty(max(0, min(step, stop - first)), dtype)
+        buffer: Array = np.empty(max(0, min(step, stop - first)), dtype)
         while first < stop:
             chunk = buffer[: min(step - first % grain, stop - first)]
             self.read_into(contents, chunk, first=first)
@@ -71,7 +72,7 @@ class Runs(Values):
     runs: tuple[Run, ...]
 
     @classmethod
-    def in_order(cls, dtype: np.dtype[np.generic], start: int, count: int) -> Self:
+    def in_order(cls, dtype: DType, start: int, count: int) -> Self:
         """Return the position of values without gaps."""
         return cls(dtype, (Run(start, count, dtype.itemsize),) if count else ())
 
@@ -80,7 +81,7 @@ class Runs(Values):
         """Number of values."""
         return sum(run.count for run in self.runs)
 
-    def read_into(self, contents: Any, target: NDArray[np.generic], *, first: int = 0) -> None:
+    def read_into(self, contents: Any, target: Array, *, first: int = 0) -> None:
         """Read those that are packed and of the dtype of the array directly into it."""
         is_exact = target.dtype == self.dtype
         for run in self.runs:
@@ -93,9 +94,7 @@ class Runs(Values):
                 target = target[count:]
             first = max(0, first - run.count)
 
-    def _convert_into(
-        self, contents: Any, start: int, stride: int, target: NDArray[np.generic]
-    ) -> None:
+    def _convert_into(self, contents: Any, start: int, stride: int, target: Array) -> None:
         step = max(1, CHUNK // stride)
         scratch = np.empty(min(step, len(target)) * stride, np.uint8)
         for begin in range(0, len(target), step):
@@ -114,14 +113,14 @@ class Runs(Values):
 class Rows(Values):
     """Values that are read as whole rows of the first axis."""
 
-    shape: tuple[int, ...]
+    shape: Shape
 
     @property
     def count(self) -> int:
         """Number of values."""
         return math.prod(self.shape)
 
-    def read_into(self, contents: Any, target: NDArray[np.generic], *, first: int = 0) -> None:
+    def read_into(self, contents: Any, target: Array, *, first: int = 0) -> None:
         """Read the rows that have the values."""
         if not len(target):
             return
@@ -135,7 +134,7 @@ class Rows(Values):
             target[:] = rows[first - row * size :][: len(target)]
 
     @abstractmethod
-    def read_rows(self, contents: Any, rows: NDArray[np.generic], first: int) -> None:
+    def read_rows(self, contents: Any, rows: Array, first: int) -> None:
         """Read rows into an array, from the first on."""
 
 
@@ -148,10 +147,10 @@ class StridedValues(Rows):
     """
 
     span: Values
-    strides: tuple[int, ...]
+    strides: Shape
 
     @classmethod
-    def of(cls, span: Values, shape: tuple[int, ...], strides: tuple[int, ...]) -> Values:
+    def of(cls, span: Values, shape: Shape, strides: Shape) -> Values:
         """Return these positions; `span` itself if they are in C's order."""
         size = 1
         in_order = True
@@ -160,7 +159,7 @@ class StridedValues(Rows):
             size *= dim
         return span if in_order or not size else cls(span.dtype, shape, span, strides)
 
-    def read_rows(self, contents: Any, rows: NDArray[np.generic], first: int) -> None:
+    def read_rows(self, contents: Any, rows: Array, first: int) -> None:
         """Read rows in the order of the file, as far as possible."""
         axes = sorted(range(len(self.shape)), key=lambda axis: -self.strides[axis])
         view, itemsize = rows.transpose(axes), self.dtype.itemsize

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from syncblob.caffe.messages.fields import LEGACY_AXES
+from syncblob.caffe.messages.fields import LEGACY_AXES, Shape
 from syncblob.caffe.messages.lazy_blobs import had_diff, independent_copy
 from syncblob.caffe.nets.infer_shapes import computed_blobs, named_entries, param_name, shared_entry
 from syncblob.caffe.nets.layer import Entry, Layer
@@ -44,7 +44,7 @@ class _Match(NamedTuple):
     """A blob of the source for one of the target, with the shape that it has there."""
 
     entry: Entry
-    shape: tuple[int, ...]
+    shape: Shape
 
 
 def copy_trained_layers(

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from syncblob.caffe._pb.caffe_pb2 import FillerParameter
-from syncblob.caffe.messages.fields import LEGACY_AXES
-from syncblob.caffe.nets.layer_types import Shape
+from syncblob.caffe.messages.fields import LEGACY_AXES, Shape
 from syncblob.formats import Blob
 
 _Values = NDArray[np.float32]

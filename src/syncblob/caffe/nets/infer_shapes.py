@@ -10,7 +10,7 @@ from typing import SupportsIndex
 
 import numpy as np
 
-from syncblob.caffe.messages.fields import shapes_agree
+from syncblob.caffe.messages.fields import Shape, shapes_agree
 from syncblob.caffe.messages.string_fields import at_place, require_complete
 from syncblob.caffe.nets.fillers import fill_blob
 from syncblob.caffe.nets.layer import Entry, Layer
@@ -18,7 +18,6 @@ from syncblob.caffe.nets.layer_types import (
     DATA,
     ExpectedBlob,
     Partial,
-    Shape,
     expected_blobs,
     require_blob,
     top_shapes,

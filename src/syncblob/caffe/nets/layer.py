@@ -10,7 +10,7 @@ from google.protobuf.message import Message
 from numpy.typing import DTypeLike
 
 from syncblob.caffe._pb.caffe_pb2 import LayerParameter
-from syncblob.caffe.messages.fields import LEGACY_AXES, LEGACY_NAMES
+from syncblob.caffe.messages.fields import LEGACY_AXES, LEGACY_NAMES, Shape
 from syncblob.caffe.messages.lazy_blobs import independent_copy, is_legacy
 from syncblob.caffe.messages.string_fields import (
     at_place,
@@ -234,7 +234,7 @@ class Entry(NamedTuple):
         return _restore, (unshaped(self.blob), self.blob.shape, self.legacy)
 
 
-def _restore(blob: Blob, shape: tuple[int, ...], legacy: bool) -> Entry:
+def _restore(blob: Blob, shape: Shape, legacy: bool) -> Entry:
     return Entry(blob if blob.shape == shape else blob.reshape(shape), legacy)
 
 

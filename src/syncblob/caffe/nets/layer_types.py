@@ -19,6 +19,7 @@ from syncblob.caffe.messages.fields import (
     LEGACY_AXES,
     MOST_AXES,
     MOST_ELEMENTS,
+    Shape,
     pad_axes,
     shapes_agree,
 )
@@ -26,7 +27,6 @@ from syncblob.caffe.messages.upgrade_old_nets import DATA_LAYERS
 from syncblob.caffe.nets.layer import Layer
 from syncblob.formats import Blob
 
-Shape = tuple[int, ...]
 Partial = tuple[int | None, ...]
 """A shape with None for unknown dimensions."""
 
@@ -50,7 +50,7 @@ class ExpectedBlob(NamedTuple):
     legacy: bool = False
     """Whether it is that of a blob with num, channels, height and width."""
 
-    def fits(self, shape: tuple[int, ...], *, legacy: bool) -> bool:
+    def fits(self, shape: Shape, *, legacy: bool) -> bool:
         """Compare a shape with this one."""
         dims = self.dims
         if self.repeats:
@@ -179,7 +179,7 @@ def mark_legacy(layer: Layer) -> None:
             entries[number] = entries[number]._replace(legacy=True)
 
 
-def own_shapes(layer: Layer) -> list[tuple[int, ...]]:
+def own_shapes(layer: Layer) -> list[Shape]:
     """Return the shapes that the blobs of a layer have in a running net, without axes in front."""
     shapes = [blob.shape for blob in layer.blobs]
     if all(len(shape) != LEGACY_AXES for shape in shapes):

@@ -9,7 +9,6 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -332,10 +331,10 @@ def _stored_dtype(name: str, found: DType, asked: str | None, target: FileType) 
 def _cast(name: str, values: Array, dtype: DType) -> Array:
     """Convert to a floating-point dtype. Raise if values overflow, or if integers change."""
     with np.errstate(all="ignore"):
-        result: Any = values.astype(dtype)
+        result = values.astype(dtype)
         if values.dtype.kind in "iu":
             # Only numbers in range are converted back: CPUs differ for others.
-            fits = np.isfinite(result) & (result < float(np.iinfo(values.dtype.str).max + 1))
+            fits = np.isfinite(result) & np.less(result, float(np.iinfo(values.dtype.str).max + 1))
             again = np.where(fits, result, dtype.type(0)).astype(values.dtype)
             lost = ~fits | (again != values)
         else:

@@ -145,7 +145,8 @@ def _open(file: OpenFile) -> Iterator[_Walk]:
     walk = _Walk(h5py, file)
 
     def explain(error: Exception) -> ModelFileError:
-        return walk.error(f"the HDF5 library finds the file damaged: {error}")
+        message = f"the HDF5 library finds the file damaged: {error}"
+        return ModelFileError(message, path=file.path, layer=walk.place, offset=walk.offset)
 
     with stream_of(file, explain) as stream, h5py.File(stream, "r") as walk.root:
         yield walk
@@ -163,6 +164,8 @@ class _Walk:
     root: Any = None
     place: str | None = None
     """The layer that is being read, for error messages."""
+    offset: int = 0
+    """The offset of the group or dataset that is being read, likewise."""
     left_out: list[str] | None = None
     """Links and datatypes that are left out, in words; None if links are refused."""
     _objects: int = 0
@@ -239,14 +242,15 @@ class _Walk:
         if self._objects > MOST_OBJECTS:
             raise self.error(f"expected at most {MOST_OBJECTS} groups and datasets, got more")
         key = encode_text(name)
-        # A soft or external link may lead to another file.
-        if group.id.links.get_info(key).type != self.h5py.h5l.TYPE_HARD:
+        link = group.id.links.get_info(key)
+        if link.type != self.h5py.h5l.TYPE_HARD:  # a soft or external link may lead to another file
             if self.left_out is None:
                 raise self.error(
                     f"{name!r} is a link to another file or dataset, which is not followed", group
                 )
             self.left_out.append(f"the link {self.place or name!r}")
             return None
+        self.offset = int(link.u)
         return group[key]
 
     def dataset(self, dataset: Any) -> Dataset | ModelFileError:

@@ -95,8 +95,8 @@ def plan_message(pieces: Sequence[Piece], kind: str, contents: str) -> Write:
     require_size(pieces, f"a .{kind}", contents)
     reader = WireReader(Plan(pieces))
     try:
-        require_message(reader, kind)
         MessageIndex(reader, MESSAGES[kind].message or BlobProto)
+        require_message(reader, kind)
     except ModelFileError as error:
         raise ValueError(f"{contents} could not be opened again: {error.message}") from error
     return partial(write_pieces, pieces)

@@ -30,7 +30,7 @@ class ElsewhereError(MemoryError):
         self.home: Home = home
 
 
-def gather(  # noqa: C901, PLR0912  # each place that elements may come from
+def gather(  # noqa: C901, PLR0912, PLR0915  # each place that elements may come from
     ledger: Ledger, side: Side, layout: Layout, reason: str
 ) -> Any:
     """Copy elements into a new C-contiguous array on one side, each from a side that holds it.

@@ -87,7 +87,7 @@ def acquire(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # an access; inl
                     # It leaves bytes of the range.
                     access = MUTABLE
                 buffer = buffers.windows[side].whole
-                if buffer is None:
+                if buffer is None and (side or buffers.may_share):
                     buffer = provide(ledger, side, start, stop, reason, layout)
                 if ledger.moving:
                     if writes or buffer is None or not ledger.spans.common(start, stop) & mine:

@@ -173,14 +173,15 @@ class Buffers:
         The name of this memory in the log; empty if it has none.
     serial
         The number that tells memories apart in the log.
-    shared
-        Whether sides have had one buffer; see `are_one`.
+    may_share, shared
+        Whether a home shares memory, and whether sides have had one buffer; see `share`.
     """
 
     __slots__ = (
         "accelerator",
         "all_sides",
         "homes",
+        "may_share",
         "name",
         "nbytes",
         "serial",
@@ -196,6 +197,7 @@ class Buffers:
         self.nbytes: int = nbytes
         self.name: str = ""
         self.serial: int = next_serial()
+        self.may_share: bool = accelerator is not None and accelerator.shared
         self.shared: bool = False
 
     @property
@@ -230,6 +232,7 @@ class Buffers:
             if self.homes is homes:
                 self.homes = after
                 self.all_sides = sides
+                self.may_share = self.may_share or accelerator.shared
                 if self.accelerator is None:
                     self.accelerator = accelerator
 

@@ -305,8 +305,8 @@ def _prepare(
         if loans.borrows.live or (change.writes and loans.leases):
             for reach in ranges:
                 everything = reach == (0, change.before.nbytes)
-                aliases = change.writes and not buffers.are_one(side, loser)
-                loans.revoke(revoked, None if everything else reach, aliases=aliases)
+                one = buffers.shared and buffers.are_one(side, loser)
+                loans.revoke(revoked, None if everything else reach, aliases=change.writes and not one)
     windows = buffers.windows[side]
     window = windows.whole
     uploads: Sequence[Upload] = ()
@@ -342,7 +342,7 @@ def _note_losses(ledger: Ledger, change: Change, revoked: list[NDArray[Any]]) ->
     """Note for `explain` what the last transition has ended."""
     for loser, _ in change.losses:
         loans = ledger.loans[loser]
-        lost = not ledger.buffers.are_one(change.side, loser)
+        lost = not (ledger.buffers.shared and ledger.buffers.are_one(change.side, loser))
         if change.writes and loans.exposures:
             loans.exposures = loans.without_exposures(change.start, change.stop)
         if loans is not NO_LOANS and (revoked or (change.writes and loans.leases)):

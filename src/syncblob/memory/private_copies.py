@@ -45,7 +45,8 @@ def gather(  # noqa: C901, PLR0912, PLR0915  # each place that elements may come
     if buffers.accelerator is None and isinstance(home, Accelerator):
         buffers.add(home)
     reach = layout.start, layout.stop
-    buffers.share(side, reason)
+    if buffers.may_share:
+        buffers.share(side, reason)
     if buffers.shared:
         ledger.meet(side, *reach)
     mine, own = buffers.alike(side), None

@@ -51,7 +51,7 @@ def provide(  # noqa: PLR0913, PLR0917  # an access
     """
     buffers = ledger.buffers
     found = buffers.containing(side, start, stop)
-    if found is None:
+    if found is None and (buffers.may_share or buffers.accelerator is None):
         found = buffers.share(side, reason)
         if found is not None and side:
             reside(ledger, buffers.homes[side])

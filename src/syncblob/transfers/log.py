@@ -45,12 +45,7 @@ _MOST_PARTS = 32
 class PingPong(NamedTuple):
     """Two lines of code that transfer the contents of one memory back and forth.
 
-    Attributes
-    ----------
-    upload_line, download_line
-        The lines of code.
-    transfers, nbytes
-        The number of transfers, and their bytes.
+    `transfers` is the number of these transfers, and `nbytes` that of their bytes.
     """
 
     upload_line: SourceLine
@@ -70,14 +65,7 @@ class PingPong(NamedTuple):
 class Thrashing(NamedTuple):
     """A line of code that brings back what is evicted again and again.
 
-    Attributes
-    ----------
-    line
-        The line.
-    blobs
-        The number of Blobs.
-    uploads, nbytes
-        The number of uploads that brought them back, and their bytes.
+    `blobs` is the number of Blobs, `uploads` and `nbytes` are those that brought them back.
     """
 
     line: SourceLine
@@ -94,16 +82,9 @@ class Thrashing(NamedTuple):
 
 
 class ManySmall(NamedTuple):
-    """A line of code that makes many small transfers.
+    """A line of code that makes many small transfers, of one direction and for one reason.
 
-    Attributes
-    ----------
-    line
-        The line.
-    direction, reason
-        As of each `Transfer`.
-    transfers, nbytes, seconds
-        The number of these transfers, their bytes and their time.
+    `transfers`, `nbytes` and `seconds` are the number of them, their bytes and their time.
     """
 
     line: SourceLine
@@ -123,20 +104,10 @@ class ManySmall(NamedTuple):
 
 
 class Operation(NamedTuple):
-    """One operation on Blobs: a call of a function of NumPy, CuPy or PyTorch.
+    """One operation on Blobs: a call of a function of NumPy, CuPy or PyTorch on a device.
 
-    Attributes
-    ----------
-    name
-        The function.
-    device
-        The device that computed.
-    line
-        The line of the user's code.
-    start
-        The start time, in seconds of `time.perf_counter`.
-    seconds
-        The duration. On a CUDA device, of the work of the current stream, not of the call.
+    `start` is in seconds of `time.perf_counter`. `seconds` is the duration, on a CUDA device that
+    of the work of the current stream, not of the call.
     """
 
     name: str
@@ -431,11 +402,7 @@ class TransferLog:
         Parameters
         ----------
         axes
-            The Matplotlib axes; None for a new figure.
-
-        Returns
-        -------
-        matplotlib.axes.Axes
+            The Matplotlib axes, which are returned; None for a new figure.
         """
         return draw(list(self), axes, self.operations)
 

@@ -12,7 +12,7 @@ import numpy as np
 from syncblob._dtypes import UINT8
 from syncblob._shape import Shape, contiguous_strides
 
-# As a rule nothing is mapped there, so a function that reads a dummy by mistake is stopped at once.
+# As a rule nothing is mapped at this address: a function that reads a dummy is stopped at once.
 _DUMMY_ADDRESS = 1 << 40
 
 

@@ -99,7 +99,7 @@ def user_instruction(depth: int = 2) -> NotedPlace:
     try:
         frame = _getframe(depth)
     except ValueError:
-        # It was called by a thread or the interpreter, without a frame of the user's.
+        # A thread or the interpreter has called the package, without a frame of the user's.
         frame = _getframe(1)
     between = None
     while True:

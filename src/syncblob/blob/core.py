@@ -68,9 +68,9 @@ class Gradient:
 class AccessorArrays(NamedTuple):
     """Arrays over one buffer, from which the accessors of a Blob make views."""
 
-    # Of the buffer.
+    # The shortcut of the buffer.
     shortcut: Shortcut
-    # To read, to write, and to export through DLPack; None if that is not possible.
+    # Arrays to read, to write, and to export through DLPack; None if that is not possible.
     const: Any
     writable: Any
     exported: Any
@@ -78,7 +78,7 @@ class AccessorArrays(NamedTuple):
     tensor: Any = None
 
 
-# Also assigned when a buffer is released, so that the Blob does not keep it alive.
+# What a Blob has before an accessor is used, and after a buffer is released.
 NOTHING_KEPT: tuple[AccessorArrays | None, ...] = (None,) * 4
 
 
@@ -418,7 +418,7 @@ class BlobCore:
             if shortcut.buffer is buffer or (shortcut.writable if writes else shortcut.readable):
                 buffer = shortcut.buffer
             else:
-                # It is a window, or another thread has replaced the buffer meanwhile.
+                # The buffer is a window, or another thread has replaced it meanwhile.
                 array = buffer.view(home, layout, writable=writes, own=True)
             if memory.holds(buffer, self.side, layout):
                 return array
@@ -453,7 +453,7 @@ class BlobCore:
 
     def host_elements(self, reason: str) -> Any:
         """Return data as an array of the host, only for the caller to copy at once."""
-        # In this order; see `BlobCore`.
+        # The shortcut first; see the invariants.
         shortcut, array = self.shortcut, self.raw_array
         at_hand = array is not None and self.home is HOST
         if at_hand and (shortcut.readable or self.current_array() is array):
@@ -507,9 +507,9 @@ class BlobCore:
         """Get the shortcut, and an array over its buffer; None if there is none."""
         shortcut = memory.ledger.shortcut(self.side, layout)
         if shortcut is None or shortcut is NO_SHORTCUT or layout.stop > memory.nbytes:
-            # In the last case, another thread has resized the Blob meanwhile.
+            # The layout may be too large if another thread has resized the Blob meanwhile.
             return NO_SHORTCUT, None
-        # In this order; see the invariants.
+        # The shortcut first; see the invariants.
         array = self.raw_array if self.shortcut is shortcut else None
         if array is None:
             made = None
@@ -633,7 +633,7 @@ class BlobCore:
         diff = self.memory.successor(self.memory.nbytes)
         with making.held:
             if self.gradient is not gradient or new.memory is not None:
-                # Another thread has made it.
+                # Another thread has made the memory.
                 return self.diff_memory()
             new.memory = diff
             self.gradient = new
@@ -702,7 +702,7 @@ class BlobCore:
     def borrow(self, place: int, access: Access, reason: str) -> Any:
         """Return a writable borrow of data or diff on a side."""
         kept, diff = self.accessor_arrays[place], place > GPU_DATA
-        # With kept arrays, there is a memory.
+        # A Blob with kept arrays has a memory.
         memory: Any = self.memory_of(diff=diff) if kept is None or diff else self.known_memory
         layout = self.known_layout or self.layout
         # The Blob may have another diff now, as above.
@@ -728,7 +728,7 @@ class BlobCore:
             if kept.shortcut.writable:
                 return array
             with ledger.lock:
-                # Beside an alias of another side.
+                # Beside an alias of another side, no shortcut allows a write.
                 current = ledger.buffers.containing(side, *layout.reach) is kept.shortcut.buffer
                 if current and ledger.is_alone(side, *layout.reach):
                     return array
@@ -765,7 +765,7 @@ class BlobCore:
             if self.readonly or (
                 window is not ledger.buffers.windows[side].whole and not home.native
             ):
-                # In the latter case, the borrow has to be an alias; see `hand_out.borrow`.
+                # A borrow over a window has to be an alias there; see `hand_out.borrow`.
                 writable = None
             elif (
                 side is Side.HOST

@@ -75,7 +75,7 @@ class Creation(Copies):
         wanted = None if dtype is None else as_dtype(dtype)
         owned = False
         if copy or (wanted is not None and type(x) is not np.ndarray):
-            # Not for a moment only: see `array_of_tensor`.
+            # A copy reads the tensor for a moment, and need not keep it from being resized.
             array = None
         else:
             array = x if type(x) is np.ndarray else array_of_tensor(x, keep=True)

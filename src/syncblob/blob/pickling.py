@@ -17,7 +17,7 @@ from syncblob.memory import CONST, MUTABLE, SyncedMemory
 from syncblob.memory.untracked_aliases import expose
 
 _OUT_OF_BAND = 5
-# That of complex128, the largest dtype.
+# The alignment of complex128, the largest dtype.
 _ALIGNMENT = 16
 
 

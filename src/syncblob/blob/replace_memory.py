@@ -208,7 +208,7 @@ def assign(  # noqa: C901, PLR0913  # contents, where they go, and the reason
         except BaseException as error:
             if not written:
                 raise
-            # It came as the lock was released. The memory must learn first that this has written.
+            # An interrupt, as the lock was released. The memory has to learn of the write first.
             interrupt = error
 
     def finish() -> None:
@@ -271,7 +271,7 @@ def _refit(blob: BlobCore, layout: Layout, finish: Callable[[], None]) -> None:
             finish()
         gradient.memory = None
 
-    # It is that of another Blob. This one gets its own.
+    # The diff is that of another, smaller Blob. This Blob gets its own.
     _let_go("a growing resize", [diff], leave_diff)
 
 

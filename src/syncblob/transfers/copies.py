@@ -102,7 +102,7 @@ def open_log(log: TransferLog) -> None:
         first = not open_logs
         open_logs.append(log)
         if first:
-            # This comes before the calls below: who uses the old number from now on sees it.
+            # Before the calls below: a memory that compares the number from now on sees the log.
             _generation += 1
     if first:
         for reference in list(_followers):

@@ -25,7 +25,7 @@ _Key = TypeVar("_Key")
 # Fewer alternations are ordinary: one transfer there, and one back.
 _ALTERNATIONS = 4
 
-# What `to_dict` has of the log itself, and what it has as text.
+# The attributes of the log in `to_dict`, and the types that it has as text.
 _TOTALS = (
     *("uploads", "uploaded_bytes", "downloads", "downloaded_bytes", "peer_copies", "peer_bytes"),
     *("seconds", "avoided", "avoided_bytes"),
@@ -488,7 +488,7 @@ def _without_repeated(transfers: list[Transfer]) -> list[Transfer]:
 
 def _alternations(transfers: list[Transfer]) -> Iterator[list[Transfer]]:
     """Yield the runs in which the same two lines alternate over common bytes."""
-    # One for each part of the memory in use, the latest last.
+    # A run for each part of the memory in use, the latest last.
     runs: list[list[Transfer]] = []
     for transfer in transfers:
         newest_first = reversed(range(len(runs)))

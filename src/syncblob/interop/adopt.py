@@ -34,12 +34,8 @@ def adopt(  # noqa: PLR0913  # an array, its target, and its ownership
     on first use. The memory of an array that has another owner (`owned` is False) is exposed.
     `backend` is the accelerator of a NumPy array on a simulated device.
 
-    Raises
-    ------
-    ValueError
-        If `copy` is False and a copy or a transfer is needed.
-    TypeError
-        If Blobs do not support the dtype.
+    Raises ValueError if `copy` is False and a copy or a transfer is needed; TypeError if Blobs do
+    not support the dtype.
     """
     if backend is None and not isinstance(array, np.ndarray):
         backend = backend_of(array)

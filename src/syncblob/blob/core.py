@@ -50,8 +50,6 @@ _new = object.__new__
 # Stands for the memory of an untouched Blob.
 NO_MEMORY: Any = object()
 
-NO_SHAPE: tuple[None, None] = (None, None)
-
 # The indices into `BlobCore.accessor_arrays`: the side, plus 2 for diff.
 HOST_DATA, GPU_DATA, HOST_DIFF, GPU_DIFF = range(4)
 
@@ -97,7 +95,6 @@ def fresh(cls: type[AnyBlob], array: Any, home: Home) -> AnyBlob:
     blob.readonly = False
     blob._exposed = ()
     blob.accessor_arrays = NOTHING_KEPT
-    blob.shape_blob = NO_SHAPE
     if home is not HOST:
         keep(blob)
     return blob
@@ -120,7 +117,6 @@ class BlobCore:
         "known_memory": "`memory`; None for a fresh Blob and `NO_MEMORY` for an untouched one.",
         "raw_array": "The array that computations use, or None. Current if `shortcut` says so.",
         "readonly": "Whether this Blob is const. Assign `flags.writeable` to change it.",
-        "shape_blob": "A shape, and a Blob that contains it; see `gpu_shape`.",
         "shortcut": "The shortcut of the buffer under `raw_array`.",
     }
 
@@ -154,7 +150,6 @@ class BlobCore:
     _base: Any
     readonly: bool
     _exposed: tuple[Any, ...]
-    shape_blob: tuple[tuple[int, ...] | None, Any]
     accessor_arrays: tuple[AccessorArrays | None, ...]
 
     # --- making ----------------------------------------------------------------------------------
@@ -168,7 +163,6 @@ class BlobCore:
         self.readonly = False
         self._exposed = ()
         self.accessor_arrays = NOTHING_KEPT
-        self.shape_blob = NO_SHAPE
 
     @classmethod
     def from_memory(  # noqa: PLR0913  # the fields of a Blob
@@ -221,7 +215,6 @@ class BlobCore:
         blob.readonly = self.readonly
         blob._exposed = ()
         blob.accessor_arrays = NOTHING_KEPT
-        blob.shape_blob = NO_SHAPE
         if blob.home is not HOST:
             keep(blob)
         return None if self.raw_array is not array or shortcut is NO_SHORTCUT else blob
@@ -407,11 +400,6 @@ class BlobCore:
         if array is not None and (shortcut.writable or (not writes and shortcut.readable)):
             return array
         memory, layout = self.memory, self.known_layout or self.layout
-        if array is not None and shortcut.readable:
-            # Only other sides have to be told of the write.
-            buffer = acquire(memory.ledger, shortcut.side, access, layout, reason)
-            if shortcut.writable and shortcut.buffer is buffer:
-                return array
         while True:
             buffer = memory.acquire(self.side, access, layout, reason)
             shortcut, array = self._attach(memory, layout)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Self, SupportsIndex
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
     from syncblob.memory.sources import Function
+
+
+# The shapes that Blobs over a memory have on devices, for `gpu_shape`.
+_shapes: WeakKeyDictionary[SyncedMemory, dict[Any, Any]] = WeakKeyDictionary()
 
 
 def dense_layout(shape: Any, dtype: DTypeLike) -> Layout:
@@ -206,14 +211,13 @@ class Creation(Copies):
         """Return the shape as an int32 array on the accelerator. Uploaded once per shape."""
         shape, memory = self.shape, self.memory
         home = memory.home(self.accelerator_side(memory))
-        of, known = self.shape_blob
-        if of != shape or known.home is not home:
+        known = _shapes.setdefault(memory, {})
+        if (shape, home) not in known:
             dims = np.array(shape, dtype=np.int32)
-            memory = SyncedMemory.adopting(dims.view(np.uint8), device="cpu")
-            known = self.from_memory(memory, Layout.c_order((len(shape),), dims.dtype), home=home)
-            blob: BlobCore = self
-            blob.shape_blob = (shape, known)
-        return known.const_view(GPU_DATA, "gpu_shape")
+            new = SyncedMemory.adopting(dims.view(np.uint8), device="cpu")
+            layout = Layout.c_order((len(shape),), dims.dtype)
+            known[shape, home] = self.from_memory(new, layout, home=home)
+        return known[shape, home].const_view(GPU_DATA, "gpu_shape")
 
     @classmethod
     def _of_blob(

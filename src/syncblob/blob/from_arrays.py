@@ -69,11 +69,8 @@ class Creation(Copies):
     ) -> Self:
         """Make a Blob of this class as `syncblob.asarray` does, whose parameters these are.
 
-        Returns
-        -------
-        Blob
-            `x` itself, if it is a Blob and nothing changes; else a Blob that shares the memory
-            of `x`, or one with a copy.
+        Returns `x` itself, if it is a Blob and nothing changes; else a Blob that shares the memory
+        of `x`, or one with a copy.
         """
         if isinstance(x, BlobCore):
             return cls._of_blob(x, dtype, device, copy)
@@ -187,16 +184,8 @@ class Creation(Copies):
             The name of the block, as for ``multiprocessing.shared_memory``; None for a new
             unique name.
         create
-            True makes a new block of zeros; False attaches to that of another Blob.
-
-        Raises
-        ------
-        FileExistsError
-            If `create` is True and the block exists.
-        FileNotFoundError
-            If `create` is False and the block does not exist.
-        ValueError
-            If the block is too small, or `create` is False and `name` is None.
+            True makes a new block of zeros, or raises FileExistsError. False attaches to that of
+            another Blob: FileNotFoundError if there is none, ValueError if it is too small.
         """
         layout = dense_layout(shape, dtype)
         if create:

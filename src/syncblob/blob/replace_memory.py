@@ -42,13 +42,8 @@ class Replacements(BlobCore):
         Parameters
         ----------
         *shape
-            The new dimensions, or one tuple of them.
-
-        Raises
-        ------
-        ValueError
-            If the shape is invalid, this Blob is a view, or more than its shared memory holds is
-            needed. Nothing changes then.
+            The new dimensions, or one tuple of them. ValueError if they are invalid, this Blob is a
+            view, or more than its shared memory holds is needed; nothing changes then.
         """
         self.require_own("resize")
         layout = Layout.c_order(as_shape(shape_from(shape), self.dtype.itemsize), self.dtype)

@@ -93,8 +93,7 @@ def _library(frame: FrameType) -> str | None:
 def user_instruction(depth: int = 2) -> NotedPlace:
     """Return the fields of the `Place` of the user's code, which takes longer to make.
 
-    `depth` is the number of the innermost frames that are certainly of this package. These are this
-    function, its caller, and perhaps more: to look at a frame takes time.
+    `depth` is the number of the innermost frames that are certainly of this package.
     """
     try:
         frame = _getframe(depth)

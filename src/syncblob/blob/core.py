@@ -331,10 +331,7 @@ class BlobCore:
         return found
 
     def _settle(self) -> None:
-        """Make the memory of a result, so that it can be evicted, unless one is being made.
-
-        Another thread may be making that, interrupted by a signal handler that waits for room.
-        """
+        """Make the memory of a result, so that it can be evicted, unless a thread is making it."""
         if self.known_memory is None:
             if_free(making.held, lambda: bool(self._make_memory()), again=True)
 
@@ -343,10 +340,7 @@ class BlobCore:
         return True
 
     def _let_go(self, gone: Callable[[Shortcut], bool]) -> bool:
-        """Drop arrays over windows that are gone; return whether there were any.
-
-        Not if another thread is making a memory; see `_settle`.
-        """
+        """Drop arrays over windows that are gone, and return whether there were any."""
         held = self.known_memory
         if held is None or held is NO_MEMORY:
             return False

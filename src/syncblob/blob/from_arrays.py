@@ -236,11 +236,7 @@ class Creation(Copies):
         *,
         owned: bool = False,
     ) -> Self:
-        """Make a Blob over an array of NumPy or CuPy; `device` defaults to that of the array.
-
-        An array that has another owner is copied if it is on another device: because the owner may
-        still write it, each use on the device would have to transfer the contents again.
-        """
+        """Make a Blob over an array of NumPy or CuPy; `device` defaults to that of the array."""
         if (
             type(array) is np.ndarray
             and not (copy or owned)
@@ -261,6 +257,7 @@ class Creation(Copies):
             home, value = home_of(device), array.astype(dtype).item()
             return fresh(cls, compute(home, home.namespace.full, (), value, dtype=dtype), home)
         if elsewhere and copy is None and not owned:
+            # The owner may still write it, and each use on the device would transfer it again.
             copy = True
         memory, layout = adopt(array, dtype=dtype, device=device or here, copy=copy, owned=owned)
         return cls.from_memory(memory, layout)

@@ -118,10 +118,7 @@ class Operation(NamedTuple):
 
 
 def _read(entry: list[Any]) -> Transfer:
-    """Return the transfer of an entry of a log. Several threads may read it at once.
-
-    The entry also has the function that tells when it arrived, until that is known.
-    """
+    """Return the transfer of an entry of a log. Several threads may read it at once."""
     made, arrival = entry
     if type(made.line) is not SourceLine:
         because = made.because and made.because()
@@ -168,6 +165,7 @@ class TransferLog:
     """
 
     def __init__(self, *, operations: bool = False, last: int | None = None) -> None:
+        # Each with the function that tells when it arrived, until that is known.
         self._entries: deque[list[Any]] = deque(maxlen=last)
         # The number and the bytes of all transfers, and their time.
         self._totals: dict[str, tuple[int, int]] = dict.fromkeys(_DIRECTIONS, (0, 0))
@@ -471,10 +469,7 @@ def record_transfers(*, operations: bool = False, last: int | None = None) -> Tr
 
 
 def _without_repeated(transfers: list[Transfer]) -> list[Transfer]:
-    """Leave out the transfers that an alias adds before another one in the same direction.
-
-    While an alias may write, each read on the other side copies again.
-    """
+    """Leave out the transfers that an alias adds before another one in the same direction."""
     result = []
     for index, transfer in enumerate(transfers):
         if transfer.because:

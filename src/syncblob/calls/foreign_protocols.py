@@ -15,8 +15,8 @@ import numpy as np
 from syncblob.arrays.foreign import is_stranger
 from syncblob.blob.core import BlobCore
 from syncblob.calls import tables
-from syncblob.calls.engine import joined
 from syncblob.calls.foreign_operators import host_value, known_form
+from syncblob.calls.make_call import joined
 from syncblob.calls.nested import instances, replaced
 from syncblob.calls.operands import shape_only
 

@@ -41,8 +41,9 @@ def apply(function: str | Callable[..., Any], *operands: Any, **keywords: Any) -
         name = function if isinstance(function, str) else function.__name__.lstrip("_")
         operands = tuple(with_blobs(name, operands))
         like = next(x for x in operands if isinstance(x, BlobCore))
-    plan = plan_of(rules_of_library, function, (), *map(type, operands))
-    result = plan.run(like, operands, keywords)
+    values = (*operands, *keywords.values())
+    plan = plan_of(rules_of_library, function, (*keywords,), *map(type, values))
+    result = plan(like, *values)
     return tuple(result) if type(result) is list else result
 
 

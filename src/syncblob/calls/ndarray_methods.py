@@ -148,8 +148,8 @@ class NdarrayMethods(BlobCore):
 
     def _write_by(self, name: str, *args: Any, **kwargs: Any) -> None:
         """Call a method of arrays that writes its array."""
-        kinds = (type(self), *map(type, args), *map(type, kwargs.values()))
-        plan_of(rules_of_method, name, (*kwargs,), *kinds).run(self, (self, *args), kwargs)
+        values = (self, *args, *kwargs.values())
+        plan_of(rules_of_method, name, (*kwargs,), *map(type, values))(self, *values)
 
 
 name_made_functions(vars(NdarrayMethods), "Blob")

@@ -14,8 +14,10 @@ import numpy as np
 from syncblob import _corrected as corrected
 from syncblob._made_functions import name_made_functions
 from syncblob.blob.core import AnyBlob, BlobCore
-from syncblob.calls.elementwise import binary, unary
-from syncblob.calls.in_place import inplace
+from syncblob.calls.elementwise import rules_of_operator, unary
+from syncblob.calls.engine import plan_of
+from syncblob.calls.in_place import rules_of_in_place_operator
+from syncblob.calls.tables import rules_of_kernel
 
 if TYPE_CHECKING:
 
@@ -32,31 +34,37 @@ if TYPE_CHECKING:
 
 def _of_one(kernel: Callable[..., Any], sign: str) -> Any:
     def operator(self: Any) -> Any:
-        return unary(kernel, self)
+        return plan_of(rules_of_kernel, kernel, (), BlobCore)(self, self)
 
     operator.__doc__ = f"Return ``{sign}self``."
     return operator
 
 
 def _of_two(name: str, kernel: Callable[..., Any], sign: str) -> Any:
+    rules = rules_of_operator(name)
+
     def operator(self: Any, other: Any, /) -> Any:
-        return binary(kernel, self, other, name)
+        return plan_of(rules, kernel, (), type(other))(self, self, other)
 
     operator.__doc__ = f"Return ``self {sign} other``."
     return operator
 
 
 def _reflected(name: str, kernel: Callable[..., Any], sign: str) -> Any:
+    rules = rules_of_operator(name, mirrored=True)
+
     def operator(self: Any, other: Any, /) -> Any:
-        return binary(kernel, other, self, name)
+        return plan_of(rules, kernel, (), type(other))(self, other, self)
 
     operator.__doc__ = f"Return ``other {sign} self``."
     return operator
 
 
 def _in_place(name: str, kernel: Callable[..., Any], sign: str) -> Any:
+    rules = rules_of_in_place_operator(name)
+
     def operator(self: Any, other: Any, /) -> Any:
-        return inplace(kernel, self, other, name)
+        return plan_of(rules, kernel, (), type(other))(self, self, other)
 
     operator.__doc__ = f"Compute ``self {sign}= other``."
     return operator

@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import setitem
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from syncblob._dtypes import SUPPORTED, is_supported
+from syncblob.arrays.foreign import is_array
 from syncblob.blob.core import BlobCore, fresh
+from syncblob.calls.nested import rebuilt
+from syncblob.calls.operands import adopted
+from syncblob.devices import HOST, Side
 from syncblob.interop.adopt import can_adopt
 from syncblob.memory import MUTABLE, OVERWRITE, compute, from_the_start, has_written
 from syncblob.memory.changes import finish_write
 
 if TYPE_CHECKING:
     from syncblob._layout import Layout
-    from syncblob.devices.base import Home, Side
+    from syncblob.calls.tables import Rules
+    from syncblob.devices.base import Home
     from syncblob.memory import SyncedMemory
+
+# An array that a function gets, and what it stands for: a Blob, or an argument that is written.
+# None for an array of the user's that is only read.
+Operand = tuple[Any, Any]
 
 
 def forgets_newest(x: BlobCore, side: Side) -> bool:
@@ -68,8 +79,18 @@ def wrap(array: Any, home: Home, *operands: BlobCore) -> Any:
     return fresh(type(operands[0]), array, home)
 
 
+# --- what a function writes -----------------------------------------------------------------------
+
 # A Blob's memory, a layout of it, and a function that writes into an array of that.
 Overwrite = tuple["SyncedMemory", "Layout", Callable[[Any], Any]]
+
+
+def end_write(x: Any, home: Home, array: Any, name: str) -> None:
+    """End a write if the other side was read, or the buffer has left the memory, meanwhile."""
+    if not x.finish_write(home, name, array):
+        memory, layout = x.memory, x.layout
+        if layout.shape == array.shape:
+            memory.write(memory.side_of(home), OVERWRITE, layout, name, setitem, ..., array)
 
 
 def overwrite(overwrites: Sequence[Overwrite], home: Home, reason: str) -> None:
@@ -116,3 +137,82 @@ def _write_by(
         memory.home(side).compute(function, *arguments)
     finally:
         finish_write(memory.ledger, side, *layout.reach, reason)
+
+
+# --- what a function returns ----------------------------------------------------------------------
+
+
+def give(result: Any, rules: Rules, like: Any, home: Home, operands: Sequence[Operand]) -> Any:
+    """Replace arrays and NumPy scalars in a result by Blobs; operands by what they stand for.
+
+    An array that shares memory with a Blob becomes a view of it, const if the rules say so.
+    """
+    kind = type(result)
+    if kind is bool or kind is int:
+        return _number(result, like, home, rules.name)
+    if isinstance(result, (list, tuple)):
+        items = [give(x, rules, like, home, operands) for x in result]
+        return tuple(items) if kind is tuple else rebuilt(result, items)
+    if isinstance(result, np.generic):
+        known = is_supported(result.dtype)
+        return fresh(type(like), home.as_array(result), home) if known else result
+    if not (kind is np.ndarray or is_array(result)):
+        return result
+    return _give_array(result, rules, like, home, operands)
+
+
+def _is_own(array: Any, operands: Sequence[Operand], rules: Rules) -> bool:
+    """Return whether an array of NumPy's certainly shares no memory with operands, in few steps."""
+    base = array.base
+    if base is not None and (
+        type(base) is not np.ndarray
+        or base.base is not None
+        or rules.const
+        or not array.flags.carray
+    ):
+        return False
+    for operand, _ in operands:
+        # An operand over the memory that the base owns would have it as its base.
+        if array is operand or (base is not None and (base is operand or base is operand.base)):
+            return False
+    return True
+
+
+def _give_array(
+    array: Any, rules: Rules, like: Any, home: Home, operands: Sequence[Operand]
+) -> Any:
+    """Replace any array; see `give`."""
+    if type(array) is np.ndarray and array.dtype in SUPPORTED and _is_own(array, operands, rules):
+        return fresh(type(like), array, home)
+    shares = []
+    for operand, x in operands:
+        if array is operand and x is not None:
+            return x
+        if home.overlap(array, operand):
+            shares.append(x)
+    blobs = [x for x in shares if isinstance(x, BlobCore)]
+    if not (array.dtype in SUPPORTED or is_supported(array.dtype)):
+        if blobs and isinstance(array, np.ndarray):
+            # Writes to it would not be tracked.
+            array.flags.writeable = False
+        return array
+    if not shares or (rules.const and not any(x is not None for x in shares)):
+        # Even reading the flags of an array whose elements overlap may warn.
+        if rules.const or not can_adopt(array, home):
+            array = home.copy(array) if home.direct else compute(home, home.copy, array)
+        return fresh(type(like), array, home)
+    if len(blobs) < len(shares):
+        return adopted(array, like, home.device)
+    blob: Any = wrap(array, home, *blobs)
+    return blob.const if rules.const and blob.base is not None else blob
+
+
+def _number(x: Any, like: BlobCore, home: Home, name: str) -> Any:
+    """Return a Python number that a function computed, and record it as a download of one element.
+
+    Not for CuPy, which has copied the number already, or returned an array instead.
+    """
+    if home is HOST or not home.native:
+        return x
+    blob = fresh(type(like), home.as_array(x), home)
+    return blob.memory.gather(Side.HOST, blob.layout, name).item()

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from syncblob._dtypes import is_bfloat16
 from syncblob._shape import require_repeats
 from syncblob.devices import HOST
 
@@ -64,12 +65,12 @@ class Rules(NamedTuple):
     """Whether the function takes the array library first."""
     elementwise: bool = False
     """Whether it computes element by element, or a matrix product, in new arrays."""
-    in_place: bool = False
-    """Whether it is elementwise, but for writing into its first argument."""
+    check: Callable[..., None] | None = None
+    """Of an in-place operator: raises unless the result has the dtype and shape of the Blob."""
     indexes: bool = False
     """Whether indices have to be checked that only NumPy checks."""
     plan: Any = None
-    """Makes the plan of a call in place of the usual class."""
+    """Returns the function that makes calls, given these rules and the types of the arguments."""
 
     def function_in(self, home: Home, *, by_name: bool) -> Callable[..., Any]:
         """Return the function for arrays of a home."""
@@ -273,6 +274,12 @@ def _has_option(
     return _argument(function, _WRITE_IF[function][0], args, kwargs) is not None
 
 
+def split_keys(kinds: Mapping[int | str, Any]) -> tuple[int, tuple[str, ...]]:
+    """Return the number of positional arguments, and the names of the others."""
+    names = tuple(key for key in kinds if type(key) is str)
+    return len(kinds) - len(names), names
+
+
 # --- the rules of each kind of function -----------------------------------------------------------
 
 
@@ -316,15 +323,32 @@ def rules_of_kernel(kernel: Callable[..., Any]) -> Rules:
     return Rules(kernel.__name__, kernel, kernel, elementwise=True)
 
 
-def rules_in_place(kernel: Callable[..., Any]) -> Rules:
+def rules_in_place(kernel: Callable[..., Any], check: Callable[..., None]) -> Rules:
     """Return the rules of an in-place operator, which computes into its first operand."""
-
-    def into(x1: Any, x2: Any) -> Any:
-        kernel(x1, x2, x1)
-        return x1
-
     name = f"in-place {kernel.__name__}"
-    return Rules(name, kernel, into, lambda *_: {0: False}, elementwise=True, in_place=True)
+    return Rules(name, kernel, kernel, lambda *_: {0: False}, elementwise=True, check=check)
+
+
+@cache
+def keeps_dtype(kernel: Any, dtype: Any, other: Any) -> bool:
+    """Tell whether a kernel gives the first of two dtypes. The second may be the type of a scalar.
+
+    For NumPy, bfloat16 is no float, and a Python float beside it has the dtype float64.
+    """
+    one: Any = np.ones((1, 1), dtype)
+    if other is float and is_bfloat16(one.dtype):
+        return True
+    try:
+        with np.errstate(all="ignore"):
+            result = kernel(one, one.astype(other) if isinstance(other, np.dtype) else other(1))
+    except TypeError:
+        return False
+    kept: bool = result.dtype == dtype
+    return kept
+
+
+def _keywords(_args: Any, kwargs: Mapping[str, Any]) -> Collection[str]:
+    return kwargs.keys()
 
 
 def rules_of_library(function: str | Callable[..., Any]) -> Rules:
@@ -332,9 +356,9 @@ def rules_of_library(function: str | Callable[..., Any]) -> Rules:
     if isinstance(function, str):
         of_numpy = attrgetter(function)(np)
         native = getattr(of_numpy, "_implementation", of_numpy)
-        return Rules(function, of_numpy, native, by_name=True)
+        return Rules(function, of_numpy, native, plain=_keywords, by_name=True)
     name = function.__name__.lstrip("_")
-    return Rules(name, function, partial(function, np), with_library=True)
+    return Rules(name, function, partial(function, np), plain=_keywords, with_library=True)
 
 
 def rules_of_method(name: str) -> Rules:

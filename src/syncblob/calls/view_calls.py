@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,76 +16,72 @@ from syncblob.calls.engine import Plan
 from syncblob.calls.operands import adopted
 from syncblob.devices import HOST
 
+if TYPE_CHECKING:
+    from syncblob.calls.engine import Kinds
 
-class ViewPlan(Plan):
-    """The function makes views of its first argument, a Blob; or it may copy, and reads it."""
 
-    __slots__ = ("axes", "unusual", "usual_count")
+def plan_of_view(rules: tables.Rules, kinds: Kinds) -> Callable[..., Any]:
+    """Plan calls that make views of their first argument, a Blob; or that may copy, and read it."""
+    function, (count, names) = rules.function, tables.split_keys(kinds)
+    native, axes = tables.METHODS.get(function, rules.native), tables.VIEWS[function].axes
+    read = Plan(rules._replace(native=native), kinds).run
+    # For a function that may also copy: with so many arguments it does not, if the array is
+    # C-contiguous.
+    usual_count = tables.VIEWS_OR_COPIES.get(function)
+    # Other Blobs stand for axes and numbers. The first argument may have a name.
+    blobs = sum(issubclass(kind, BlobCore) for kind in kinds.values())
+    unusual = blobs > 1 or not issubclass(kinds.get(0, object), BlobCore)
 
-    def __init__(
-        self, rules: tables.Rules, count: int, kinds: Mapping[int | str, type], views: tables.Views
-    ) -> None:
-        super().__init__(rules, count, kinds)
-        function = rules.function
-        self.native: Any = tables.METHODS.get(function, rules.native)
-        self.axes: int = views.axes
-        # Whether the argument has a name, or others are Blobs, too.
-        self.unusual: bool = not count or any(
-            issubclass(kind, BlobCore) for kind in list(kinds.values())[1:]
-        )
-        # For a function that may also copy: with so many arguments it does not, if the array is
-        # C-contiguous.
-        self.usual_count: int | None = tables.VIEWS_OR_COPIES.get(function)
-
-    def run(self, like: Any, args: Any, kwargs: Any) -> Any:
-        """Make the call."""
-        function, first, named = self.rules.function, args, kwargs
-        if self.unusual:
-            named = {**kwargs}
-            x = args[0] if args else named.pop(str(tables.first_argument(function, ())))
-            # Other Blobs stand for axes and numbers.
+    def run(like: Any, *values: Any) -> Any:
+        given, named = values, {}
+        if names:
+            given, named = values[:count], dict(zip(names, values[count:], strict=True))
+        if unusual:
+            x = given[0] if given else named.pop(str(tables.first_argument(function, ())))
+            given = (x, *map(_number, given[1:]))
             named = {name: _number(y) for name, y in named.items()}
-            first = (x, *map(_number, args[1:]))
-        x = first[0]
+        x = given[0]
         array = x.raw_array
         if array is None or x.known_memory is None or not x.home.native:
             array = stand_in(x)
-        if array.ndim < self.axes or (
-            self.usual_count is not None
-            and (named or len(first) != self.usual_count or not array.flags.c_contiguous)
-            and not makes_view(function, x, first, named)
+        if array.ndim < axes or (
+            usual_count is not None
+            and (named or len(given) != usual_count or not array.flags.c_contiguous)
+            and not makes_view(function, x, given, named)
         ):
-            return super().run(like, args, kwargs)
-        result = self.native(array, *first[1:], **named)
-        const = self.const and not kwargs.get("writeable")
+            return read(like, *values)
+        result = native(array, *given[1:], **named)
+        const = rules.const and not named.get("writeable")
         if type(result) is np.ndarray:
             return view_of(x, array, result, const)
         return type(result)([view_of(x, array, part, const) for part in result])
 
+    return run
 
-class ViewsPlan(Plan):
-    """The function makes one view of each positional argument. There are several."""
 
-    __slots__ = ()
+def plan_of_views(rules: tables.Rules, kinds: Kinds) -> Callable[..., Any]:
+    """Plan calls that make one view of each positional argument."""
+    count, names = tables.split_keys(kinds)
 
-    def run(self, like: Any, args: Any, kwargs: Any) -> Any:
-        """Make the call."""
-        operands = [self._operand(x, like) for x in args]
+    def run(like: Any, *values: Any) -> Any:
+        operands = [_operand(x, like) for x in values[:count]]
         arrays = [stand_in(x) if isinstance(x, BlobCore) else x for x in operands]
-        result = self.native(*arrays, **kwargs)
+        result = rules.native(*arrays, **dict(zip(names, values[count:], strict=True)))
         return type(result)(
-            view_of(x, array, view, self.const) if isinstance(x, BlobCore) else view
+            view_of(x, array, view, rules.const) if isinstance(x, BlobCore) else view
             for x, array, view in zip(operands, arrays, result, strict=True)
         )
 
-    @staticmethod
-    def _operand(x: Any, like: Any) -> Any:
-        """Return a Blob in place of an array; an array of a dtype that Blobs do not support."""
-        if isinstance(x, BlobCore):
-            return x
-        array = native_array(x)[0]
-        device = like.device if isinstance(array, np.ndarray) else None
-        return adopted(array, like, device) if is_supported(array.dtype) else array
+    return run
+
+
+def _operand(x: Any, like: Any) -> Any:
+    """Return a Blob in place of an array; an array of a dtype that Blobs do not support."""
+    if isinstance(x, BlobCore):
+        return x
+    array = native_array(x)[0]
+    device = like.device if isinstance(array, np.ndarray) else None
+    return adopted(array, like, device) if is_supported(array.dtype) else array
 
 
 def _number(x: Any) -> Any:

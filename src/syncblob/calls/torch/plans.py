@@ -64,6 +64,11 @@ class Plan:
     Arguments are numbered: first the positional ones, then the keyword arguments.
     """
 
+    function: Callable[..., Any]
+    kinds: Sequence[_Pattern]
+    """The pattern of its arguments."""
+    names: tuple[str, ...]
+    """The names of the keyword arguments, which come last."""
     name: str
     """The name of the function, for messages and the log."""
     computes: bool
@@ -80,18 +85,18 @@ class Plan:
     """The collections that it reads, and that may contain Blobs or tensors."""
     written: Mapping[int, bool]
     """The arguments that it writes, and whether every element of each."""
-    positional: bool
-    """Whether no keyword argument is or may contain a Blob or a tensor."""
     decisive: list[int]
     """The arguments whose contents, and not only types, determine the plan."""
     short: bool
-    """Whether it may use what lies ready on the host, without a `Passage`."""
+    """Whether it may use what lies ready on the host."""
     plain: bool
     """Whether it reads Blobs, and has no other tensors and collections of them."""
     lone: bool
     """Whether its only Blob or tensor is one Blob, which it reads."""
     views: bool
     """Whether it is lone, and may return a view. Also set once it has."""
+    run: Callable[..., Any] | None = None
+    """Makes a call, given the arguments; None before the first."""
 
     def found_in(self, values: Sequence[Any], kind: type) -> list[Any]:
         """Return the Blobs or the tensors among the arguments, also those in collections."""
@@ -155,6 +160,9 @@ def _plan_call(function: Callable[..., Any], names: tuple[str, ...], *pattern: _
     plain = not (tensors or nested or written or shape_only)
     lone = rule.keeps and plain and len(blobs) == 1
     return Plan(
+        function,
+        pattern,
+        names,
         name,
         # The ``*_like`` functions compute the elements of their result.
         computes=function not in _SHAPE_ONLY or like,
@@ -164,7 +172,6 @@ def _plan_call(function: Callable[..., Any], names: tuple[str, ...], *pattern: _
         tensors=[i for i in tensors if i not in written],
         nested=[i for i in nested if i not in written],
         written=written,
-        positional=max((*blobs, *tensors, *nested, *written), default=0) < unnamed,
         decisive=[i for i, x in enumerate(pattern) if x in _SEQUENCES or given[i] in flags],
         # Of several outputs, all are written or none.
         short=rule.keeps
@@ -180,21 +187,22 @@ def _plan_call(function: Callable[..., Any], names: tuple[str, ...], *pattern: _
 plan_call: Callable[..., Plan] = lru_cache(maxsize=4096)(_plan_call)
 
 
-def _is_kind(entry: _Pattern, kind: type | tuple[type, ...]) -> bool:
+def is_kind(entry: _Pattern, kind: type | tuple[type, ...]) -> bool:
+    """Return whether an entry is a class, and a subclass of another."""
     return isinstance(entry, type) and issubclass(entry, kind)
 
 
 def _places(pattern: Sequence[_Pattern], kind: type) -> list[int]:
     """Return the arguments that are instances of a class."""
-    return [i for i, entry in enumerate(pattern) if _is_kind(entry, kind)]
+    return [i for i, entry in enumerate(pattern) if is_kind(entry, kind)]
 
 
 def _may_contain_tensors(entry: _Pattern) -> bool:
     """Return whether an argument may be a collection that contains Blobs or tensors."""
     if not isinstance(entry, frozenset):
         # The contents of a dict, or of a subclass of these types, are not part of the pattern.
-        return _is_kind(entry, NESTED)
-    return any(_is_kind(x, (BlobCore, torch.Tensor)) or _may_contain_tensors(x) for x in entry)
+        return is_kind(entry, NESTED)
+    return any(is_kind(x, (BlobCore, torch.Tensor)) or _may_contain_tensors(x) for x in entry)
 
 
 def _written_by_flags(

@@ -1,0 +1,42 @@
+"""Functions composed as texts: each step is written for the arguments of one kind of call."""
+
+from __future__ import annotations
+
+import linecache
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from textwrap import indent
+from typing import Any
+
+
+def compiler(filename: str, shared: dict[str, Any]) -> Callable[..., Callable[..., Any]]:
+    """Return what compiles texts of a function `run`.
+
+    Parameters
+    ----------
+    filename
+        The file with the steps, which tracebacks show.
+    shared
+        The global variables of all texts.
+
+    Returns
+    -------
+    function
+        Gets a text, and the values of further names that it uses. Few texts are different, because
+        those of most functions only differ in these values.
+    """
+
+    @lru_cache(maxsize=1024)
+    def make_of(text: str, names: tuple[str, ...]) -> Callable[..., Callable[..., Any]]:
+        text = f"def make({', '.join(names)}):{indent(text, '    ')}    return run"
+        where = f"{filename}: text {make_of.cache_info().misses}"
+        linecache.cache[where] = len(text), None, text.splitlines(keepends=True), where
+        variables: dict[str, Any] = {}
+        exec(compile(text, where, "exec"), shared, variables)  # noqa: S102  # texts of this package
+        made: Callable[..., Callable[..., Any]] = variables["make"]
+        return made
+
+    def run_of(text: str, values: Mapping[str, Any]) -> Callable[..., Any]:
+        return make_of(text, (*values,))(*values.values())
+
+    return run_of

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from numbers import Number
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ from syncblob._dtypes import SCALARS, SUPPORTED
 from syncblob.arrays.foreign import is_ndarray_like
 from syncblob.arrays.native import array_of_tensor
 from syncblob.blob.core import BlobCore
-from syncblob.calls.engine import Plan, plan_of
+from syncblob.calls.engine import Plan, Plans
 from syncblob.calls.foreign_operators import answer_of, by_array, has_operator
 from syncblob.calls.operands import converted, is_number, refusal, with_blobs
 from syncblob.calls.tables import Rules, rules_of_kernel
@@ -29,71 +30,76 @@ _COMPARISONS = (np.equal, np.not_equal)
 # --- functions ------------------------------------------------------------------------------------
 
 
+def plans_of_kernel(kernel: Callable[..., Any]) -> Plans:
+    """Return the plans of a function that computes a kernel elementwise, in a new Blob.
+
+    The operands are Blobs; one may be a scalar or an array of any library. Without a Blob, NumPy's
+    scalars become Blobs.
+    """
+
+    def with_blobs_only(*operands: Any) -> Any:
+        if any(x is None for x in operands):
+            # `with_blobs` keeps None, and NumPy would compute an array of objects.
+            raise refusal(kernel.__name__, None)
+        blobs = with_blobs(kernel.__name__, operands)
+        return plans[tuple(map(type, blobs))](*blobs)
+
+    def foreign(_like: Any, *operands: Any) -> Any:
+        return with_blobs_only(*operands)
+
+    def plan(rules: Rules, kinds: Kinds) -> Callable[..., Any]:
+        blobs = [n for n, kind in enumerate(kinds.values()) if issubclass(kind, BlobCore)]
+        if not (blobs and all(map(is_operand, kinds.values()))):
+            return with_blobs_only
+        return Plan(rules, kinds, foreign, like=blobs[0]).run
+
+    plans = Plans(rules_of_kernel(kernel)._replace(plan=plan))
+    return plans
+
+
+_plans_of_kernel: Callable[..., Plans] = lru_cache(plans_of_kernel)
+
+
 def unary(kernel: Callable[..., Any], x: Any) -> Any:
     """Compute ``kernel(x)``, elementwise, in a new Blob; `x` is a Blob or a NumPy scalar."""
-    return plan_of(_rules_of_function, kernel, (), type(x))(x, x)
+    return _plans_of_kernel(kernel)[type(x)](x)
 
 
 def binary(kernel: Callable[..., Any], x1: Any, x2: Any) -> Any:
-    """Compute ``kernel(x1, x2)``, elementwise, in a new Blob.
-
-    The operands are Blobs, or one is a scalar or an array of any library. Without a Blob, NumPy's
-    scalars become Blobs.
-    """
-    like = x1 if isinstance(x1, BlobCore) else x2
-    return plan_of(_rules_of_function, kernel, (), type(x1), type(x2))(like, x1, x2)
-
-
-def _rules_of_function(kernel: Callable[..., Any]) -> Rules:
-    return rules_of_kernel(kernel)._replace(plan=_plan_of_function)
-
-
-def _plan_of_function(rules: Rules, kinds: Kinds) -> Callable[..., Any]:
-    def with_others(_like: Any, *operands: Any) -> Any:
-        if any(x is None for x in operands):
-            # `with_blobs` keeps None, and NumPy would compute an array of objects.
-            raise refusal(rules.name, None)
-        blobs = with_blobs(rules.name, operands)
-        like = next(x for x in blobs if isinstance(x, BlobCore))
-        return plan_of(_rules_of_function, rules.function, (), *map(type, blobs))(like, *blobs)
-
-    known = all(map(is_operand, kinds.values()))
-    blob = any(issubclass(kind, BlobCore) for kind in kinds.values())
-    return Plan(rules, kinds, with_others).run if known and blob else with_others
+    """Compute ``kernel(x1, x2)``, elementwise, in a new Blob; see `plans_of_kernel`."""
+    return _plans_of_kernel(kernel)[type(x1), type(x2)](x1, x2)
 
 
 # --- operators ------------------------------------------------------------------------------------
 
 
-def rules_of_operator(name: str, *, mirrored: bool = False) -> Callable[..., Rules]:
-    """Return what returns the rules of an operator, for plans with the type of one operand.
+def plans_of_operator(name: str, kernel: Callable[..., Any], *, mirrored: bool = False) -> Plans:
+    """Return the plans of an operator by the type of one operand; the other is a Blob.
 
-    `name` is Python's name of it, such as ``"add"``. The other operand is a Blob, the second one if
-    `mirrored`. Operators also take arrays of other libraries.
+    `name` is Python's name of it, such as ``"add"``. The Blob is the second operand if `mirrored`.
+    Operators also take arrays of other libraries.
     """
 
-    def rules_of(kernel: Callable[..., Any]) -> Rules:
-        def foreign(like: Any, x1: Any, x2: Any) -> Any:
-            other = x1 if mirrored else x2
-            if getattr(other, "requires_grad", False) is True:
-                # torch's own operator, which Python tries next, computes the gradient.
-                return NotImplemented
-            operand = operand_of(like, other)
-            if operand is NotImplemented:
-                return _by_foreign(name, kernel, x1, x2, like)
-            x1, x2 = (operand, like) if mirrored else (like, operand)
-            return plan_of(rules_of, kernel, (), type(operand))(like, x1, x2)
+    def foreign(like: Any, x1: Any, x2: Any) -> Any:
+        other = x1 if mirrored else x2
+        if getattr(other, "requires_grad", False) is True:
+            # torch's own operator, which Python tries next, computes the gradient.
+            return NotImplemented
+        operand = operand_of(like, other)
+        if operand is NotImplemented:
+            return _by_foreign(name, kernel, x1, x2, like)
+        x1, x2 = (operand, like) if mirrored else (like, operand)
+        return plans[type(operand)](x1, x2)
 
-        def plan(rules: Rules, kinds: Kinds) -> Callable[..., Any]:
-            (kind,) = kinds.values()
-            if not is_operand(kind):
-                return foreign
-            both = (kind, BlobCore) if mirrored else (BlobCore, kind)
-            return Plan(rules, dict(enumerate(both)), foreign).run
+    def plan(rules: Rules, kinds: Kinds) -> Callable[..., Any]:
+        (kind,) = kinds.values()
+        if not is_operand(kind):
+            return lambda x1, x2: foreign(x2 if mirrored else x1, x1, x2)
+        both = (kind, BlobCore) if mirrored else (BlobCore, kind)
+        return Plan(rules, dict(enumerate(both)), foreign, like=int(mirrored)).run
 
-        return rules_of_kernel(kernel)._replace(plan=plan)
-
-    return rules_of
+    plans = Plans(rules_of_kernel(kernel)._replace(plan=plan))
+    return plans
 
 
 def is_operand(kind: type) -> bool:

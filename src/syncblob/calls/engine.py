@@ -8,7 +8,7 @@ take longer than many calls. Everything else is left to `make_call`, which inspe
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import lru_cache, partial
+from functools import partial
 from keyword import iskeyword
 from typing import TYPE_CHECKING, Any
 
@@ -20,10 +20,10 @@ from syncblob.calls.aligned_results import out_for
 from syncblob.calls.choose_home import require_device_of
 from syncblob.calls.in_parts import compute_in_room
 from syncblob.calls.make_call import make_call
-from syncblob.calls.operands import is_leaf
+from syncblob.calls.operands import is_leaf, shape_only
 from syncblob.calls.results import as_blobs, end_write, give
 from syncblob.calls.tables import Rules, keeps_dtype, split_keys
-from syncblob.calls.texts import compiler
+from syncblob.calls.texts import arguments, compiler
 from syncblob.devices import HOST
 from syncblob.devices.host import LARGE
 from syncblob.guards import may_compute_directly
@@ -44,7 +44,8 @@ Kinds = Mapping[int | str, type]
 # Argument n is x{n}, and its array a{n}. What cannot go on leaves the call to `begin`; until then
 # nothing has changed.
 _START = """
-def run(like, {given}):
+def run({signature}):
+    {find}
     home = like.home
     direct = home.direct
     if not (direct or (home.native and not home.bounded)):
@@ -91,6 +92,10 @@ _ITEMS = """
     a{n} = bring_items(x{n}, home, items{n}, {given})
     if a{n} is None:
         return begin(like, {given})
+"""
+# Only shape and dtype are used.
+_SHAPE = """
+    a{n} = shape_only(x{n})
 """
 _INTEGERS = """
     for item in x{n}:
@@ -177,6 +182,7 @@ _STEPS = {
     "Blob": _BLOB,
     "ndarray": _NDARRAY,
     "items": _ITEMS,
+    "shape": _SHAPE,
     "integers": _INTEGERS,
 }
 # What the steps use.
@@ -201,10 +207,11 @@ _FUNCTIONS = (
     leave_room,
     may_compute_directly,
     out_for,
+    shape_only,
 )
 _NAMES |= {function.__name__: function for function in _FUNCTIONS}
 _TARGETS = ("target", "target ndarray")
-_ARRAYS = (*_TARGETS, "Blob", "ndarray")
+_ARRAYS = (*_TARGETS, "Blob", "ndarray", "shape")
 
 
 _run_of = compiler(__file__, _NAMES)
@@ -216,13 +223,26 @@ class Plan:
     """What calls of a function do with arguments of certain types.
 
     Arguments are numbered: those by position first, then those by keyword. `run` makes a call. It
-    gets a Blob, whose class results have, and the arguments in this order. `foreign` makes calls
-    with ndarrays that `run` does not take.
+    gets the arguments in this order, and before them the Blob whose class results have, unless that
+    is argument `like`. `foreign` makes calls with ndarrays that `run` does not take.
     """
 
-    __slots__ = ("_count", "_foreign", "_kinds", "_names", "_queue", "_roles", "_rules", "run")
+    __slots__ = (
+        "_count",
+        "_foreign",
+        "_kinds",
+        "_like",
+        "_names",
+        "_queue",
+        "_roles",
+        "_rules",
+        "run",
+    )
 
-    def __init__(self, rules: Rules, kinds: Kinds, foreign: Any = None) -> None:
+    def __init__(
+        self, rules: Rules, kinds: Kinds, foreign: Any = None, like: int | None = None
+    ) -> None:
+        self._like: int | None = like
         self._rules: Rules = rules
         self._kinds: list[type] = [*kinds.values()]
         self._count: int
@@ -257,11 +277,13 @@ class Plan:
         arrays = [n for n, role in roles.items() if role in _ARRAYS]
         items = [n for n, role in roles.items() if role == "items"]
         own = [f"a{n}" if n in {*arrays, *items} else f"x{n}" for n in range(len(kinds))]
-        named = zip(self._names, own[self._count :], strict=True)
-        call = ", ".join([*own[: self._count], *(f"{name}={x}" for name, x in named)])
+        call = arguments(own, self._names)
         owners = [f"(a{n}, {'None' if roles[n] == 'ndarray' else f'x{n}'}), " for n in arrays]
+        given = ", ".join(f"x{n}" for n in range(len(kinds)))
         words = {
-            "given": ", ".join(f"x{n}" for n in range(len(kinds))),
+            "given": given,
+            "signature": f"like, {given}" if self._like is None else given,
+            "find": "" if self._like is None else f"like = x{self._like}",
             "call": f"{call}, a0" if in_place else call,
             "operands": "".join([*owners, *(f"*items{n}, " for n in items)]),
             "apart": "".join(f" and result is not a{n}" for n in arrays),
@@ -375,7 +397,7 @@ def _roles(rules: Rules, kinds: Kinds) -> dict[int, str]:
             usual = usual and (blob or kind is ndarray)
             roles[number] = "target" if blob else "target ndarray"
         elif blob:
-            roles[number] = "Blob"
+            roles[number] = "shape" if rules.empty else "Blob"
         elif kind in {list, tuple}:
             roles[number] = "integers" if key in plain else "items"
         elif kind is ndarray and key not in plain:
@@ -384,7 +406,7 @@ def _roles(rules: Rules, kinds: Kinds) -> dict[int, str]:
             usual = usual and is_leaf(kind)
         usual = usual and (type(key) is int or (key.isidentifier() and not iskeyword(key)))
     # Without a Blob among the arguments, one was passed as NumPy's ``like=``.
-    return roles if usual and {"Blob", "items", "target"} & {*roles.values()} else {}
+    return roles if usual and {"Blob", "items", "shape", "target"} & {*roles.values()} else {}
 
 
 def _decline(*_call: Any) -> None:
@@ -411,23 +433,51 @@ def _are_usual(items: Any, home: Home) -> bool:
     return True
 
 
-def _make_plan(
-    rules_of: Any, function: Any, names: tuple[str, ...], *kinds: type
-) -> Callable[..., Any]:
-    keys = (*range(len(kinds) - len(names)), *names)
-    rules = rules_of(function)
-    by_key: Kinds = dict(zip(keys, kinds, strict=True))
-    run: Callable[..., Any] = (rules.plan or usual_plan)(rules, by_key)
-    return run
-
-
 def usual_plan(rules: Rules, kinds: Kinds) -> Callable[..., Any]:
     """Return the function that makes calls with arguments of certain types."""
     return Plan(rules, kinds).run
 
 
-# Returns the function that makes calls of a function with arguments of certain types; see `Plan`.
-# `rules_of` returns the rules of the function; the last arguments have the `names`. Programs have
-# far fewer patterns. The limit keeps functions and classes that are created repeatedly from
-# accumulating.
-plan_of: Callable[..., Callable[..., Any]] = lru_cache(maxsize=4096)(_make_plan)
+# --- plans by function and types ------------------------------------------------------------------
+
+# Programs have far fewer functions, and patterns of arguments of one. The limit keeps functions and
+# classes that are created repeatedly from accumulating.
+_MOST = 1024
+
+
+class Plans(dict[Any, Callable[..., Any]]):
+    """What makes the calls of one function, by the types of the arguments.
+
+    A key is the type of the only argument, or a tuple of types. A tuple of the names of the last
+    ones may come first.
+    """
+
+    def __init__(self, rules: Rules) -> None:
+        super().__init__()
+        self._rules: Rules = rules
+
+    def __missing__(self, key: Any) -> Callable[..., Any]:
+        """Make a plan."""
+        kinds = key if type(key) is tuple else (key,)
+        names, kinds = (kinds[0], kinds[1:]) if type(kinds[0]) is tuple else ((), kinds)
+        keys = (*range(len(kinds) - len(names)), *names)
+        plan = self._rules.plan or usual_plan
+        if len(self) >= _MOST:
+            self.clear()
+        run = self[key] = plan(self._rules, dict(zip(keys, kinds, strict=True)))
+        return run
+
+
+class Functions(dict[Any, Plans]):
+    """The plans of functions of one sort, of which another function returns the rules."""
+
+    def __init__(self, rules_of: Callable[..., Rules]) -> None:
+        super().__init__()
+        self._rules_of: Callable[..., Rules] = rules_of
+
+    def __missing__(self, function: Any) -> Plans:
+        """Make an entry for a function."""
+        if len(self) >= _MOST:
+            self.clear()
+        plans = self[function] = Plans(self._rules_of(function))
+        return plans

@@ -12,7 +12,7 @@ from syncblob._dtypes import SCALARS, can_hold
 from syncblob.arrays.foreign import is_array, is_ndarray_like
 from syncblob.blob.core import BlobCore
 from syncblob.calls.elementwise import is_operand, operand_of
-from syncblob.calls.engine import Plan, plan_of
+from syncblob.calls.engine import Plan, Plans
 from syncblob.calls.foreign_operators import answer_of, known_form
 from syncblob.calls.operands import is_number
 from syncblob.calls.tables import Rules, keeps_dtype, rules_in_place
@@ -21,43 +21,42 @@ if TYPE_CHECKING:
     from syncblob.calls.engine import Kinds
 
 
-def rules_of_in_place_operator(name: str) -> Callable[..., Rules]:
-    """Return what returns the rules of an in-place operator; see `rules_of_operator`.
+def plans_in_place(name: str, kernel: Callable[..., Any]) -> Plans:
+    """Return the plans of an in-place operator by the type of the second operand.
 
     An exception leaves the Blob unchanged, except those that NumPy raises while it writes:
     floating-point errors under ``numpy.errstate``, and that of integers to negative powers.
     """
 
-    def rules_of(kernel: Callable[..., Any]) -> Rules:
-        def again(like: Any, x: Any) -> Any:
-            return plan_of(rules_of, kernel, (), type(x))(like, like, x)
-
-        def foreign(like: Any, _x1: Any, x2: Any) -> Any:
-            operand = operand_of(like, x2)
-            if operand is not NotImplemented:
-                return again(like, operand)
-            if is_array(x2) or isinstance(x2, np.generic):
+    def foreign(like: Any, _x1: Any, x2: Any) -> Any:
+        operand = operand_of(like, x2)
+        if operand is not NotImplemented:
+            return plans[type(operand)](like, operand)
+        if is_array(x2) or isinstance(x2, np.generic):
+            raise _other_type(kernel, x2)
+        if is_ndarray_like(x2):
+            answer = answer_of(name, kernel, known_form(like, x2), x2)
+            if answer is NotImplemented or isinstance(answer, np.ndarray):
+                # The operator would bind the caller's name to a new array.
                 raise _other_type(kernel, x2)
-            if is_ndarray_like(x2):
-                answer = answer_of(name, kernel, known_form(like, x2), x2)
-                if answer is NotImplemented or isinstance(answer, np.ndarray):
-                    # The operator would bind the caller's name to a new array.
-                    raise _other_type(kernel, x2)
-                return answer
-            if not is_number(x2):
-                return NotImplemented
-            answer = answer_of(name, kernel, like, x2)
+            return answer
+        if not is_number(x2):
+            return NotImplemented
+        answer = answer_of(name, kernel, like, x2)
+        if answer is NotImplemented:
             # As a Python scalar, because an array would change the dtype.
-            return again(like, np.asarray(x2).item()) if answer is NotImplemented else answer
+            number = np.asarray(x2).item()
+            answer = plans[type(number)](like, number)
+        return answer
 
-        def plan(rules: Rules, kinds: Kinds) -> Callable[..., Any]:
-            (kind,) = kinds.values()
-            usual = is_operand(kind)
-            return Plan(rules, {0: BlobCore, 1: kind}, foreign).run if usual else foreign
+    def plan(rules: Rules, kinds: Kinds) -> Callable[..., Any]:
+        (kind,) = kinds.values()
+        if not is_operand(kind):
+            return lambda x1, x2: foreign(x1, x1, x2)
+        return Plan(rules, {0: BlobCore, 1: kind}, foreign, like=0).run
 
-        return rules_in_place(kernel, _check)._replace(plan=plan)
-
-    return rules_of
+    plans = Plans(rules_in_place(kernel, _check)._replace(plan=plan))
+    return plans
 
 
 def _check(kernel: Callable[..., Any], x1: Any, x2: Any) -> None:

@@ -17,7 +17,7 @@ from syncblob.calls.aligned_results import out_for
 from syncblob.calls.choose_home import home_of
 from syncblob.calls.index_checks import check_indices
 from syncblob.calls.nested import instances, mapped
-from syncblob.calls.operands import adopted, is_leaf, of_device
+from syncblob.calls.operands import adopted, is_leaf, of_device, shape_only
 from syncblob.calls.results import Operand, forgets_newest, give, overwrite
 from syncblob.devices import HOST
 from syncblob.guards import require_device
@@ -132,6 +132,8 @@ class Call:
     def read(self, x: Any) -> Any:
         """Replace a Blob or an array by an array to read on the home; NumPy's are read-only."""
         blob = x
+        if self.rules.empty and self.home.native:
+            return shape_only(x)
         if not isinstance(x, BlobCore):
             if is_leaf(type(x)) or not is_array(x):
                 return x

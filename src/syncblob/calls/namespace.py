@@ -7,9 +7,11 @@ from typing import Any
 
 from syncblob._dtypes import SCALARS
 from syncblob.blob.core import BlobCore
-from syncblob.calls.engine import plan_of
+from syncblob.calls.engine import Functions
 from syncblob.calls.operands import as_blob, is_plain_array, with_blobs
 from syncblob.calls.tables import rules_of_library
+
+_FUNCTIONS = Functions(rules_of_library)
 
 
 def apply(function: str | Callable[..., Any], *operands: Any, **keywords: Any) -> Any:
@@ -42,8 +44,7 @@ def apply(function: str | Callable[..., Any], *operands: Any, **keywords: Any) -
         operands = tuple(with_blobs(name, operands))
         like = next(x for x in operands if isinstance(x, BlobCore))
     values = (*operands, *keywords.values())
-    plan = plan_of(rules_of_library, function, (*keywords,), *map(type, values))
-    result = plan(like, *values)
+    result = _FUNCTIONS[function][(*keywords,), *map(type, values)](like, *values)
     return tuple(result) if type(result) is list else result
 
 

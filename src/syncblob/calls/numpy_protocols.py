@@ -11,7 +11,7 @@ import numpy as np
 from syncblob.arrays.foreign import is_stranger
 from syncblob.blob.core import BlobCore
 from syncblob.calls import questions, tables
-from syncblob.calls.engine import plan_of, usual_plan
+from syncblob.calls.engine import Functions, usual_plan
 from syncblob.calls.foreign_protocols import function_with_strangers, ufunc_with_strangers
 from syncblob.calls.operands import is_leaf
 from syncblob.calls.view_calls import plan_of_view, plan_of_views
@@ -29,8 +29,14 @@ def array_ufunc(like: Any, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs:
         `out` itself if given, even if it is an array. A result of an unsupported dtype, such as
         longdouble, is an array.
     """
+    plans = _CALLS[ufunc] if method == "__call__" else _METHODS[ufunc, method]
     if not kwargs:
-        return plan_of(_rules_of_ufunc, (ufunc, method), (), *map(type, inputs))(like, *inputs)
+        if len(inputs) == 1:
+            return plans[type(inputs[0])](like, *inputs)
+        x1, x2, *others = inputs
+        if not others:
+            return plans[type(x1), type(x2)](like, x1, x2)
+        return plans[(*map(type, inputs),)](like, *inputs)
     out = kwargs.get("out", ())
     if type(out) is not tuple or (method == "__call__" and len(inputs) > ufunc.nin):
         # Numba's `vectorize` passes what to write as it was given, unlike NumPy.
@@ -41,8 +47,7 @@ def array_ufunc(like: Any, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs:
     elif any(map(_is_stranger, map(type, out))):
         return ufunc_with_strangers(ufunc, method, inputs, kwargs)
     values = (*inputs, *kwargs.values())
-    plan = plan_of(_rules_of_ufunc, (ufunc, method), (*kwargs,), *map(type, values))
-    return plan(like, *values)
+    return plans[(*kwargs,), *map(type, values)](like, *values)
 
 
 def array_function(
@@ -63,8 +68,8 @@ def array_function(
         return function_with_strangers(func, types, args, kwargs)
     if kwargs:
         values = (*args, *kwargs.values())
-        return plan_of(_rules_of_function, func, (*kwargs,), *map(type, values))(like, *values)
-    return plan_of(_rules_of_function, func, (), *map(type, args))(like, *args)
+        return _FUNCTIONS[func][(*kwargs,), *map(type, values)](like, *values)
+    return _FUNCTIONS[func][(*map(type, args),)](like, *args)
 
 
 # --- plans ----------------------------------------------------------------------------------------
@@ -86,7 +91,7 @@ def _is_stranger(kind: type) -> bool:
 
 def _rules_of_ufunc(ufunc_and_method: tuple[np.ufunc, str]) -> tables.Rules:
     plan = partial(_plan_of_ufunc, *ufunc_and_method)
-    return tables.rules_of_ufunc(ufunc_and_method)._replace(plan=plan)
+    return tables.rules_of_ufunc(*ufunc_and_method)._replace(plan=plan)
 
 
 def _plan_of_ufunc(
@@ -105,8 +110,7 @@ def _plan_of_ufunc(
 
     def with_lists(like: Any, *values: Any) -> Any:
         arrays = [np.asarray(x) if n in lists else x for n, x in enumerate(values)]
-        plan = plan_of(_rules_of_ufunc, (ufunc, method), names, *map(type, arrays))
-        return plan(like, *arrays)
+        return _METHODS[ufunc, method][names, *map(type, arrays)](like, *arrays)
 
     return with_lists
 
@@ -127,7 +131,7 @@ def _plan_of_function(rules: tables.Rules, kinds: Kinds) -> Callable[..., Any]:
         plan = questions.plan_of_sharing
     elif issubclass(kinds.get(first, object), BlobCore):
         if function in tables.EMPTY_LIKE and all(map(is_leaf, rest)):
-            plan = questions.plan_of_empty_like
+            rules = rules._replace(empty=True)
         elif function in tables.OF_ATTRIBUTES:
             # NumPy returns an attribute of its argument: of the Blob itself.
             plan = questions.plan_of_attribute
@@ -139,3 +143,8 @@ def _plan_of_function(rules: tables.Rules, kinds: Kinds) -> Callable[..., Any]:
         nested = {list, tuple} & {kinds[n] for n in range(count)}
         plan = usual_plan if nested else plan_of_views
     return plan(rules, kinds)
+
+
+_CALLS = Functions(lambda ufunc: _rules_of_ufunc((ufunc, "__call__")))
+_METHODS = Functions(_rules_of_ufunc)
+_FUNCTIONS = Functions(_rules_of_function)

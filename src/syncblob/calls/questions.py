@@ -8,17 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from syncblob._dtypes import SUPPORTED, is_supported
 from syncblob._layout import Layout
 from syncblob.arrays.native import backend_of, native_array
-from syncblob.blob.core import BlobCore, fresh
-from syncblob.calls.engine import Plan
+from syncblob.blob.core import BlobCore
 from syncblob.calls.nested import replaced
 from syncblob.calls.operands import is_leaf, shape_only
 from syncblob.calls.tables import split_keys
 from syncblob.devices import HOST
-from syncblob.guards import require_device
-from syncblob.memory import compute
 
 if TYPE_CHECKING:
     from syncblob.calls.engine import Kinds
@@ -42,26 +38,6 @@ def plan_by_shapes(rules: Rules, kinds: Kinds) -> Callable[..., Any]:
             else:
                 given[n] = replaced(x, BlobCore, shape_only)
         return rules.native(*given[:count], **dict(zip(names, given[count:], strict=True)))
-
-    return run
-
-
-def plan_of_empty_like(rules: Rules, kinds: Kinds) -> Callable[..., Any]:
-    """Plan calls that use the shape and dtype of a Blob to make an array."""
-    otherwise = Plan(rules, kinds).begin
-    count, names = split_keys(kinds)
-
-    def run(like: Any, *values: Any) -> Any:
-        home = like.home
-        if not home.native:
-            return otherwise(like, *values)
-        if not home.direct:
-            require_device(home.device, rules.name)
-        given = [shape_only(x) if isinstance(x, BlobCore) else x for x in values]
-        make = rules.native if home.direct else partial(compute, home, rules.native)
-        result = make(*given[:count], **dict(zip(names, given[count:], strict=True)))
-        known = result.dtype in SUPPORTED or is_supported(result.dtype)
-        return fresh(type(like), result, home) if known else result
 
     return run
 

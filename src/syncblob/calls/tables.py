@@ -67,6 +67,8 @@ class Rules(NamedTuple):
     """Whether it computes element by element, or a matrix product, in new arrays."""
     check: Callable[..., None] | None = None
     """Of an in-place operator: raises unless the result has the dtype and shape of the Blob."""
+    empty: bool = False
+    """Whether only the shape and dtype of a Blob are used, to make an array."""
     indexes: bool = False
     """Whether indices have to be checked that only NumPy checks."""
     plan: Any = None
@@ -298,9 +300,8 @@ def rules_of_function(function: Callable[..., Any]) -> Rules:
     )
 
 
-def rules_of_ufunc(ufunc_and_method: tuple[np.ufunc, str]) -> Rules:
+def rules_of_ufunc(ufunc: np.ufunc, method: str) -> Rules:
     """Return the rules of a ufunc, or of one of its methods, such as ``"reduce"``."""
-    ufunc, method = ufunc_and_method
 
     def written(_args: Any, kwargs: Mapping[str, Any]) -> dict[int | str, bool]:
         if method == "at":

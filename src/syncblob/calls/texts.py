@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import linecache
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from textwrap import indent
 from typing import Any
+
+
+def arguments(values: Sequence[str], names: Sequence[str]) -> str:
+    """Return the text of the arguments of a call, of which the last have names."""
+    count = len(values) - len(names)
+    named = zip(names, values[count:], strict=True)
+    return ", ".join([*values[:count], *(f"{name}={x}" for name, x in named)])
 
 
 def compiler(filename: str, shared: dict[str, Any]) -> Callable[..., Callable[..., Any]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,49 +14,60 @@ from syncblob.blob.core import BlobCore
 from syncblob.calls import tables
 from syncblob.calls.engine import Plan
 from syncblob.calls.operands import adopted
+from syncblob.calls.texts import arguments, compiler
 from syncblob.devices import HOST
 
 if TYPE_CHECKING:
     from syncblob.calls.engine import Kinds
 
 
+# Argument n is x{n}; the Blob is x{first}, and its array need not be up to date.
+_VIEW = """
+def run(like, {given}):
+    array = x{first}.raw_array
+    if array is None or x{first}.known_memory is None or not x{first}.home.native:
+        array = stand_in(x{first})
+    if {copies}:
+        return read(like, {given})
+    result = native({call})
+    if type(result) is ndarray:
+        return view_of(x{first}, array, result, {const})
+    return type(result)([view_of(x{first}, array, part, {const}) for part in result])
+"""
+
+
 def plan_of_view(rules: tables.Rules, kinds: Kinds) -> Callable[..., Any]:
     """Plan calls that make views of their first argument, a Blob; or that may copy, and read it."""
     function, (count, names) = rules.function, tables.split_keys(kinds)
     native, axes = tables.METHODS.get(function, rules.native), tables.VIEWS[function].axes
-    read = Plan(rules._replace(native=native), kinds).run
-    # For a function that may also copy: with so many arguments it does not, if the array is
-    # C-contiguous.
+    key = tables.first_argument(function, range(count))
+    first = [*kinds].index(key)
+    # Other Blobs stand for axes and numbers.
+    passed = [
+        f"number(x{n})" if issubclass(kind, BlobCore) else f"x{n}"
+        for n, kind in enumerate(kinds.values())
+    ]
+    del passed[first]
+    rest = [name for name in names if name != key]
+    call = arguments(["array", *passed], rest)
+    copies = f"array.ndim < {axes}" if axes else "False"
     usual_count = tables.VIEWS_OR_COPIES.get(function)
-    # Other Blobs stand for axes and numbers. The first argument may have a name.
-    blobs = sum(issubclass(kind, BlobCore) for kind in kinds.values())
-    unusual = blobs > 1 or not issubclass(kinds.get(0, object), BlobCore)
-
-    def run(like: Any, *values: Any) -> Any:
-        given, named = values, {}
-        if names:
-            given, named = values[:count], dict(zip(names, values[count:], strict=True))
-        if unusual:
-            x = given[0] if given else named.pop(str(tables.first_argument(function, ())))
-            given = (x, *map(_number, given[1:]))
-            named = {name: _number(y) for name, y in named.items()}
-        x = given[0]
-        array = x.raw_array
-        if array is None or x.known_memory is None or not x.home.native:
-            array = stand_in(x)
-        if array.ndim < axes or (
-            usual_count is not None
-            and (named or len(given) != usual_count or not array.flags.c_contiguous)
-            and not makes_view(function, x, given, named)
-        ):
-            return read(like, *values)
-        result = native(array, *given[1:], **named)
-        const = rules.const and not named.get("writeable")
-        if type(result) is np.ndarray:
-            return view_of(x, array, result, const)
-        return type(result)([view_of(x, array, part, const) for part in result])
-
-    return run
+    if usual_count is not None:
+        # With so many arguments it makes a view, if the array is C-contiguous.
+        usual = not rest and len(kinds) == usual_count
+        copies = f"not makes_view(function, {call.replace('array', f'x{first}', 1)})"
+        copies = f"not array.flags.c_contiguous and {copies}" if usual else copies
+    writeable = f" and not x{[*kinds].index('writeable')}" if "writeable" in rest else ""
+    words = {
+        "given": ", ".join(f"x{n}" for n in range(len(kinds))),
+        "first": first,
+        "copies": copies,
+        "call": call,
+        "const": f"{rules.const}{writeable}",
+    }
+    read = Plan(rules._replace(native=native), kinds).run
+    values = {"native": native, "function": function, "read": read}
+    return _run_of(_VIEW.format(**words), values)
 
 
 def plan_of_views(rules: tables.Rules, kinds: Kinds) -> Callable[..., Any]:
@@ -113,22 +124,31 @@ def view_of(x: Any, array: Any, view: Any, const: bool) -> Any:
     return blob
 
 
-def makes_view(
-    function: Callable[..., Any], x: BlobCore, args: Sequence[Any], kwargs: Mapping[str, Any]
-) -> bool:
+def _makes_view(function: Callable[..., Any], x: BlobCore, *args: Any, **kwargs: Any) -> bool:
     """Return whether `reshape` or `ravel` makes a view of a Blob."""
     layout = x.layout
     if function is np.reshape:
         try:
-            np.reshape(layout.dummy(), *args[1:], **{**kwargs, "copy": False})
+            np.reshape(layout.dummy(), *args, **{**kwargs, "copy": False})
         except (TypeError, ValueError):
             return False
         return not kwargs.get("copy")
     flags = layout.dummy().flags
-    order = args[1] if len(args) > 1 else kwargs.get("order", "C")
+    order = args[0] if args else kwargs.get("order", "C")
     return {
         "C": flags.c_contiguous,
         "F": flags.f_contiguous,
         "A": flags.forc,
         "K": layout.gapless and not layout.backwards,
     }.get(order, False)
+
+
+_NAMES: dict[str, Any] = {
+    "__name__": __name__,
+    "makes_view": _makes_view,
+    "ndarray": np.ndarray,
+    "number": _number,
+    "stand_in": stand_in,
+    "view_of": view_of,
+}
+_run_of = compiler(__file__, _NAMES)

@@ -18,7 +18,7 @@ import torch.utils._python_dispatch as _modes
 from syncblob._source_lines import user_instruction
 from syncblob.blob.core import HOST_DATA, BlobCore
 from syncblob.calls.nested import NESTED
-from syncblob.calls.texts import compiler
+from syncblob.calls.texts import arguments, compiler
 from syncblob.calls.torch import tensors as over
 from syncblob.calls.torch.devices import device_of_tensors
 from syncblob.calls.torch.make_call import (
@@ -239,12 +239,10 @@ def _text(plan: Plan) -> str:
     tensors = [n for n in plan.written if is_kind(plan.kinds[n], torch.Tensor)]
     own = {*plan.read, *plan.shape_only, *plan.tensors, *plan.nested, *blobs, *tensors}
     passed = [f"t{n}" if n in own else f"x{n}" for n in range(len(plan.kinds))]
-    count = len(passed) - len(plan.names)
-    named = zip(plan.names, passed[count:], strict=True)
     lent = [f"(x{n}, loan{n}), " for n in plan.read] + [f"*lent{n}, " for n in plan.nested]
     words = {
         "given": ", ".join(f"x{n}" for n in range(len(passed))),
-        "call": ", ".join([*passed[:count], *(f"{name}={x}" for name, x in named)]),
+        "call": arguments(passed, plan.names),
         "asks": True if plan.written else "recording",
         "writes": bool(plan.written),
         "written": "".join(f"x{n}, " for n in blobs),

@@ -35,7 +35,7 @@ def _unary(kernel: Callable[..., Any], description: str) -> Any:
     plans = plans_of_kernel(kernel)
 
     def function(x: Blob, /) -> Blob:
-        return plans[type(x)](x)  # type: ignore[no-any-return]  # of Plan
+        return plans[type(x)](x)
 
     function.__doc__ = description
     return function
@@ -45,7 +45,7 @@ def _binary(kernel: Callable[..., Any], description: str) -> Any:
     plans = plans_of_kernel(kernel)
 
     def function(x1: Blob | complex, x2: Blob | complex, /) -> Blob:
-        return plans[type(x1), type(x2)](x1, x2)  # type: ignore[no-any-return]  # of Plan
+        return plans[type(x1), type(x2)](x1, x2)
 
     function.__doc__ = description
     return function

@@ -37,20 +37,17 @@ def plans_of_kernel(kernel: Callable[..., Any]) -> Plans:
     scalars become Blobs.
     """
 
-    def with_blobs_only(*operands: Any) -> Any:
+    def foreign(*operands: Any) -> Any:
         if any(x is None for x in operands):
             # `with_blobs` keeps None, and NumPy would compute an array of objects.
             raise refusal(kernel.__name__, None)
         blobs = with_blobs(kernel.__name__, operands)
         return plans[tuple(map(type, blobs))](*blobs)
 
-    def foreign(_like: Any, *operands: Any) -> Any:
-        return with_blobs_only(*operands)
-
     def plan(rules: Rules, kinds: Kinds) -> Callable[..., Any]:
         blobs = [n for n, kind in enumerate(kinds.values()) if issubclass(kind, BlobCore)]
         if not (blobs and all(map(is_operand, kinds.values()))):
-            return with_blobs_only
+            return foreign
         return Plan(rules, kinds, foreign, like=blobs[0]).run
 
     plans = Plans(rules_of_kernel(kernel)._replace(plan=plan))
@@ -80,8 +77,8 @@ def plans_of_operator(name: str, kernel: Callable[..., Any], *, mirrored: bool =
     Operators also take arrays of other libraries.
     """
 
-    def foreign(like: Any, x1: Any, x2: Any) -> Any:
-        other = x1 if mirrored else x2
+    def foreign(x1: Any, x2: Any) -> Any:
+        like, other = (x2, x1) if mirrored else (x1, x2)
         if getattr(other, "requires_grad", False) is True:
             # torch's own operator, which Python tries next, computes the gradient.
             return NotImplemented
@@ -94,7 +91,7 @@ def plans_of_operator(name: str, kernel: Callable[..., Any], *, mirrored: bool =
     def plan(rules: Rules, kinds: Kinds) -> Callable[..., Any]:
         (kind,) = kinds.values()
         if not is_operand(kind):
-            return lambda x1, x2: foreign(x2 if mirrored else x1, x1, x2)
+            return foreign
         both = (kind, BlobCore) if mirrored else (BlobCore, kind)
         return Plan(rules, dict(enumerate(both)), foreign, like=int(mirrored)).run
 

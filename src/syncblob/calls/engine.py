@@ -21,7 +21,7 @@ from syncblob.calls.choose_home import require_device_of
 from syncblob.calls.in_parts import compute_in_room
 from syncblob.calls.make_call import make_call
 from syncblob.calls.operands import is_leaf, shape_only
-from syncblob.calls.results import as_blobs, end_write, give
+from syncblob.calls.results import end_write, give
 from syncblob.calls.tables import Rules, keeps_dtype, split_keys
 from syncblob.calls.texts import arguments, compiler
 from syncblob.devices import HOST
@@ -69,9 +69,11 @@ _TARGET_NDARRAY = """
     if home is not HOST or not a{n}.flags.writeable:
         return begin(like, {given})
 """
-_BLOB = """
+_HOME = """
     if x{n}.home is not home:
         return begin(like, {given})
+"""
+_BLOB = """
     shortcut, a{n} = x{n}.shortcut, x{n}.raw_array
     if a{n} is None or not shortcut.readable:
         a{n} = bring(x{n}, home, {given})
@@ -80,7 +82,7 @@ _BLOB = """
 """
 _KNOW = """
     if x{n}.dtype not in SUPPORTED:
-        return foreign(like, {given})
+        return foreign({signature})
 """
 _NDARRAY = """
     a{n} = x{n} if home is HOST else bring_ndarray(x{n}, home, {given})
@@ -128,7 +130,6 @@ _CALL_ELEMENTWISE = """
         result = native({call}, **out_for(home, native, {call}))
     if type(result) is ndarray:
         return fresh(type(like), result, home)
-    return as_blobs(like, result, home)
 """
 _ITEM = """
     for array, _ in items{n}:
@@ -198,7 +199,6 @@ _NAMES: dict[str, Any] = {
 }
 _FUNCTIONS = (
     Reference,
-    as_blobs,
     asarray,
     end_write,
     fresh,
@@ -296,9 +296,11 @@ class Plan:
             words["keeps"] = "a0.dtype is a1.dtype or keeps_dtype(native, a0.dtype, a1.dtype)"
         target = next((n for n in arrays if roles[n] in _TARGETS), None)
         # What is written is looked at first, and changed last.
-        steps = [(_STEPS[roles[n]], n) for n in sorted(roles, key=lambda n: n != target)]
-        known = [(_KNOW, n) for n in arrays if roles[n] == "ndarray"]
-        steps = [(start, 0), *known, *steps]
+        in_order = sorted(roles, key=lambda n: n != target)
+        steps = [(start, 0)]
+        steps += [(_KNOW, n) for n in arrays if roles[n] == "ndarray"]
+        steps += [(_HOME, n) for n in arrays if roles[n] == "Blob" and n != self._like]
+        steps += [(_STEPS[roles[n]], n) for n in in_order]
         scalars = [n for n, kind in enumerate(kinds) if kind in SCALARS]
         if start is _QUEUE:
             steps += [(_CALL_QUEUED, 0), (_GIVE, 0)]
@@ -306,7 +308,7 @@ class Plan:
             write = (_KEEP * in_place + _WRITE) if roles[target] == "target" else _CALL
             steps += [(_ASK, 0), (write, target), (_RETURN, target)]
         elif self._rules.elementwise and not self._names and len(arrays + scalars) == len(kinds):
-            steps += [(_ASK, 0), (_CALL_ELEMENTWISE, 0)]
+            steps += [(_ASK, 0), (_CALL_ELEMENTWISE, 0), (_GIVE, 0)]
         else:
             steps += [(_ASK, 0), (_CALL, 0), *((_ITEM, n) for n in items), (_GIVE, 0)]
         return "".join(step.format(n=n, **words) for step, n in steps)
@@ -335,7 +337,9 @@ class Plan:
             result = self._queue(like, *values)
             if result is not None:
                 return result
-        return (self._foreign if "ndarray" in self._roles.values() else self.begin)(like, *values)
+        if "ndarray" in self._roles.values():
+            return self._foreign(*([like] if self._like is None else []), *values)
+        return self.begin(like, *values)
 
     def _is_certain(self, home: Home, values: tuple[Any, ...]) -> bool:
         """Return whether a call will surely be made by `run`, so that it may copy for it.
@@ -404,7 +408,7 @@ def _roles(rules: Rules, kinds: Kinds) -> dict[int, str]:
             roles[number] = "ndarray"
         else:
             usual = usual and is_leaf(kind)
-        usual = usual and (type(key) is int or (key.isidentifier() and not iskeyword(key)))
+        usual = usual and (isinstance(key, int) or (key.isidentifier() and not iskeyword(key)))
     # Without a Blob among the arguments, one was passed as NumPy's ``like=``.
     return roles if usual and {"Blob", "items", "shape", "target"} & {*roles.values()} else {}
 

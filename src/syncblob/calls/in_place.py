@@ -28,7 +28,7 @@ def plans_in_place(name: str, kernel: Callable[..., Any]) -> Plans:
     floating-point errors under ``numpy.errstate``, and that of integers to negative powers.
     """
 
-    def foreign(like: Any, _x1: Any, x2: Any) -> Any:
+    def foreign(like: Any, x2: Any) -> Any:
         operand = operand_of(like, x2)
         if operand is not NotImplemented:
             return plans[type(operand)](like, operand)
@@ -52,7 +52,7 @@ def plans_in_place(name: str, kernel: Callable[..., Any]) -> Plans:
     def plan(rules: Rules, kinds: Kinds) -> Callable[..., Any]:
         (kind,) = kinds.values()
         if not is_operand(kind):
-            return lambda x1, x2: foreign(x1, x1, x2)
+            return foreign
         return Plan(rules, {0: BlobCore, 1: kind}, foreign, like=0).run
 
     plans = Plans(rules_in_place(kernel, _check)._replace(plan=plan))

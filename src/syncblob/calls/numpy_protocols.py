@@ -31,10 +31,8 @@ def array_ufunc(like: Any, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs:
     """
     plans = _CALLS[ufunc] if method == "__call__" else _METHODS[ufunc, method]
     if not kwargs:
-        if len(inputs) == 1:
-            return plans[type(inputs[0])](like, *inputs)
-        x1, x2, *others = inputs
-        if not others:
+        if len(inputs) == 2:  # noqa: PLR2004  # most have two, and `map` takes time
+            x1, x2 = inputs
             return plans[type(x1), type(x2)](like, x1, x2)
         return plans[(*map(type, inputs),)](like, *inputs)
     out = kwargs.get("out", ())

@@ -39,16 +39,6 @@ def forgets_newest(x: BlobCore, side: Side) -> bool:
     return not newest_here and not memory.blank and layout.gapless
 
 
-def as_blobs(like: Any, result: Any, home: Home) -> Any:
-    """Return a Blob of the new result of a kernel, an array or a scalar; a tuple of several."""
-    several = result if type(result) is tuple else (result,)
-    blobs = []
-    for each in several:
-        array = each if type(each) is np.ndarray else home.as_array(each)
-        blobs.append(fresh(type(like), array, home))
-    return tuple(blobs) if several is result else blobs[0]
-
-
 def wrap(array: Any, home: Home, *operands: BlobCore) -> Any:
     """Wrap the result of a computation in a Blob, without a copy.
 

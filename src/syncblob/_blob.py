@@ -36,7 +36,7 @@ from syncblob.blob.core import GPU_DATA, GPU_DIFF, HOST_DATA, HOST_DIFF, BlobCor
 from syncblob.blob.explain import Explanation
 from syncblob.blob.flags import Flags
 from syncblob.blob.indexing import get_item, in_c_order, set_item
-from syncblob.blob.iteration import iterate
+from syncblob.blob.iteration import iterate, iterate_views
 from syncblob.blob.missing import Missing, add_missing
 from syncblob.blob.views import reshape
 from syncblob.calls.ndarray_methods import NdarrayMethods
@@ -934,11 +934,10 @@ class Blob(Operators, NdarrayMethods):
         TypeError
             If this Blob is 0-d.
         """
-        if self.ndim == 1:
-            return iterate(self)
-        if not self.shape:
+        shape = self.shape
+        if not shape:
             raise TypeError("a 0-d Blob cannot be iterated over; use item() for its element")
-        return (self[index] for index in range(self.shape[0]))
+        return iterate(self) if len(shape) == 1 else iterate_views(self, shape[0])
 
     def __reversed__(self) -> Iterator[Any]:
         """Iterate over the first axis from its end; see `__iter__`."""

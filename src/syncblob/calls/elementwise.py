@@ -112,11 +112,7 @@ def operand_of(like: Any, x: Any) -> Any:
 
 
 def _by_foreign(name: str, kernel: Callable[..., Any], x1: Any, x2: Any, like: Any) -> Any:
-    """Compute an operator with an object that is no array, as ndarray's operators do.
-
-    The reflected operator of the object comes first. A 0-d Blob is a NumPy scalar to an object with
-    an operator of its own.
-    """
+    """Compute an operator with an object that is no array, as ndarray's operators do."""
     other = x2 if like is x1 else x1
     number = is_number(other) or (kernel in _COMPARISONS and _is_comparable(other))
     mirrored = like is x1

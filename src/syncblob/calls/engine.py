@@ -122,6 +122,9 @@ _CALL_QUEUED = """
         result = home.compute(rules.function_in(home, by_name=rules.by_name), {call})
     except MemoryError:
         return None
+    if getattr(result, "base", like) is None and result.dtype in SUPPORTED{apart}:
+        return fresh(type(like), result, home)
+    return give(result, rules, like, home, ({operands}))
 """
 _CALL_ELEMENTWISE = """
     if {small}:
@@ -303,7 +306,7 @@ class Plan:
         steps += [(_STEPS[roles[n]], n) for n in in_order]
         scalars = [n for n, kind in enumerate(kinds) if kind in SCALARS]
         if start is _QUEUE:
-            steps += [(_CALL_QUEUED, 0), (_GIVE, 0)]
+            steps += [(_CALL_QUEUED, 0)]
         elif target is not None:
             write = (_KEEP * in_place + _WRITE) if roles[target] == "target" else _CALL
             steps += [(_ASK, 0), (write, target), (_RETURN, target)]
@@ -342,10 +345,7 @@ class Plan:
         return self.begin(like, *values)
 
     def _is_certain(self, home: Home, values: tuple[Any, ...]) -> bool:
-        """Return whether a call will surely be made by `run`, so that it may copy for it.
-
-        A guard that forbids the call has to do so before, and nothing must be copied twice.
-        """
+        """Return whether `run` surely makes a call, so that it may copy for it, once."""
         targets = [values[n] for n, role in self._roles.items() if role == "target"]
         ready = all(x.shortcut.readable for x in targets)
         return home.direct and ready and _are_usual(values, home)

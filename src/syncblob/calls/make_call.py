@@ -156,11 +156,8 @@ class Call:
     def write(self, x: Any, *, whole: bool) -> Any:
         """Replace Blobs and arrays by arrays on the home that the function can write.
 
-        Fully overwritten operands are not transferred. They are written after the call has
-        succeeded, because an overwrite discards the newest contents on the other side. If one of
-        several results is written after the call, all are, so that a failure changes none. So are
-        several in windows of one memory: that of one may replace that of another. A const
-        Blob or a read-only array raises a ValueError before anything changes.
+        An overwrite that would discard the newest contents of another side is made after the call
+        has succeeded. So are all of several, and several in windows of one memory.
         """
         items = x if isinstance(x, tuple) else (x,)
         targets = [self._target(item) for item in items]
@@ -229,10 +226,7 @@ class Call:
         ]
 
     def deliver(self, result: Any) -> None:
-        """Copy temporary arrays to their targets.
-
-        NumPy's functions return None or what they write. Some ignore `out`, as `np.fft.irfft2`.
-        """
+        """Copy temporary arrays to their targets, unless the function has ignored `out`."""
         returned = result if isinstance(result, tuple) else (result,)
         overwrites, arrays = [], []
         for target, scratch in self.late:

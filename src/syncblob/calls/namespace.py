@@ -15,21 +15,11 @@ _FUNCTIONS = Functions(rules_of_library)
 
 
 def apply(function: str | Callable[..., Any], *operands: Any, **keywords: Any) -> Any:
-    """Compute with Blobs on their device, and return the result as one Blob or several.
+    """Compute with Blobs, arrays beside them, scalars and None; return one Blob or several.
 
-    Parameters
-    ----------
-    function
-        The name of a function of the device's array library, such as ``"linalg.inv"``, or a
-        function that takes that library and the arrays.
-    *operands, **keywords
-        Blobs, arrays beside them, scalars and None; and keywords, which are passed on unchanged.
-        NumPy scalars without a Blob become Blobs. Other objects raise a TypeError.
-
-    Returns
-    -------
-    Blob or tuple of Blob
-        A result that overlaps an operand is a view of it.
+    `function` is the name of a function of the device's array library, such as ``"linalg.inv"``, or
+    a function that takes that library first. Keywords are passed on. A result that overlaps an
+    operand is a view of it.
     """
     like: Any = None
     for x in operands:
@@ -49,11 +39,7 @@ def apply(function: str | Callable[..., Any], *operands: Any, **keywords: Any) -
 
 
 def view(x: Any, name: str, function: Callable[[Any], Any]) -> Any:
-    """Return the view that a function makes of a Blob's array. Neither reads nor transfers.
-
-    The array may lie at an invalid address, so the function must not read it. `name` is the
-    operation, for messages.
-    """
+    """Return the view that a function makes of a Blob's array, without reading it."""
     if not isinstance(x, BlobCore):
         x = as_blob(name, x)
     return x.derive(function) if x.home.views else x.view_at(x.layout.derive(function))

@@ -21,14 +21,7 @@ if TYPE_CHECKING:
 
 
 def array_ufunc(like: Any, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-    """Compute a ufunc, or one of its methods; NumPy calls this as ``__array_ufunc__``.
-
-    Returns
-    -------
-    Blob or tuple of Blob
-        `out` itself if given, even if it is an array. A result of an unsupported dtype, such as
-        longdouble, is an array.
-    """
+    """Compute a ufunc, or one of its methods; NumPy calls this as ``__array_ufunc__``."""
     plans = _CALLS[ufunc] if method == "__call__" else _METHODS[ufunc, method]
     if not kwargs:
         if len(inputs) == 2:  # noqa: PLR2004  # most have two, and `map` takes time
@@ -57,10 +50,8 @@ def array_function(
 ) -> Any:
     """Compute one of NumPy's functions other than ufuncs; NumPy calls this.
 
-    `like` is the Blob whose protocol NumPy calls; results have its class. The other parameters are
-    the protocol's. In the result, arrays and NumPy scalars are replaced by Blobs; those that share
-    memory with an argument are views of it. `out` itself is returned if given, even if it is an
-    array.
+    `like` is the Blob whose protocol NumPy calls; results have its class. Those that share memory
+    with an argument are views of it. `out` itself is returned if given, even if it is an array.
     """
     if len(types) > 1 and _are_strange(*types):
         return function_with_strangers(func, types, args, kwargs)

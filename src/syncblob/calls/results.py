@@ -30,20 +30,14 @@ Operand = tuple[Any, Any]
 
 
 def forgets_newest(x: BlobCore, side: Side) -> bool:
-    """Return whether an overwrite on a side drops newest contents of others or a source.
-
-    If so, callers compute the new contents separately, and store them when nothing can fail.
-    """
+    """Return whether an overwrite on a side drops newest contents of others or a source."""
     memory, layout = x.memory, x.layout
     newest_here = memory.spans.common(*layout.reach) & (1 << side)
     return not newest_here and not memory.blank and layout.gapless
 
 
 def wrap(array: Any, home: Home, *operands: BlobCore) -> Any:
-    """Wrap the result of a computation in a Blob, without a copy.
-
-    A result that overlaps an operand becomes a view of it.
-    """
+    """Wrap the result of a computation in a Blob; in a view if it overlaps an operand."""
     if type(array) is not np.ndarray:
         array = home.as_array(array)
     if home.owns(array):
@@ -107,10 +101,7 @@ def write_by(
     reason: str,
     call: Callable[[Any], Sequence[Any]],
 ) -> None:
-    """Call a function that writes an array on one side, in its home, and finish the write.
-
-    `call` returns the function and its arguments, given the array of this memory and layout.
-    """
+    """Call a function that writes an array on one side. `call` returns it with its arguments."""
     from_the_start(_write_by, memory, layout, side, reason, call)
 
 
@@ -141,7 +132,12 @@ def give(result: Any, rules: Rules, like: Any, home: Home, operands: Sequence[Op
     if kind is bool or kind is int:
         return _number(result, like, home, rules.name)
     if isinstance(result, (list, tuple)):
-        items = [give(x, rules, like, home, operands) for x in result]
+        items = []
+        for x in result:
+            if type(x) is np.ndarray and x.dtype in SUPPORTED and _is_own(x, operands, rules):
+                items.append(fresh(type(like), x, home))
+            else:
+                items.append(give(x, rules, like, home, operands))
         return tuple(items) if kind is tuple else rebuilt(result, items)
     if isinstance(result, np.generic):
         known = is_supported(result.dtype)
@@ -198,10 +194,7 @@ def _give_array(
 
 
 def _number(x: Any, like: BlobCore, home: Home, name: str) -> Any:
-    """Return a Python number that a function computed, and record it as a download of one element.
-
-    Not for CuPy, which has copied the number already, or returned an array instead.
-    """
+    """Return a Python number, recorded as a download unless CuPy has copied it already."""
     if home is HOST or not home.native:
         return x
     blob = fresh(type(like), home.as_array(x), home)

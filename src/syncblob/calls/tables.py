@@ -208,10 +208,7 @@ def positions(function: Callable[..., Any]) -> dict[str, int]:
 def _argument(
     function: Callable[..., Any], name: str, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> int | str | None:
-    """Return the position or keyword of an argument; None if it was not given.
-
-    A keyword that a function collects, as `savez` does, is no parameter.
-    """
+    """Return the position or keyword of an argument; None if it was not given."""
     position = positions(function).get(name)
     if position is None:
         return None
@@ -332,10 +329,7 @@ def rules_in_place(kernel: Callable[..., Any], check: Callable[..., None]) -> Ru
 
 @cache
 def keeps_dtype(kernel: Any, dtype: Any, other: Any) -> bool:
-    """Tell whether a kernel gives the first of two dtypes. The second may be the type of a scalar.
-
-    For NumPy, bfloat16 is no float, and a Python float beside it has the dtype float64.
-    """
+    """Tell whether a kernel gives the first dtype; the other may be the type of a scalar."""
     one: Any = np.ones((1, 1), dtype)
     if other is float and is_bfloat16(one.dtype):
         return True

@@ -17,20 +17,9 @@ def arguments(values: Sequence[str], names: Sequence[str]) -> str:
 
 
 def compiler(filename: str, shared: dict[str, Any]) -> Callable[..., Callable[..., Any]]:
-    """Return what compiles texts of a function `run`.
+    """Return what makes functions of texts with a function `run`, and values of names in them.
 
-    Parameters
-    ----------
-    filename
-        The file with the steps, which tracebacks show.
-    shared
-        The global variables of all texts.
-
-    Returns
-    -------
-    function
-        Gets a text, and the values of further names that it uses. Few texts are different, because
-        those of most functions only differ in these values.
+    `filename` is that of the steps, for tracebacks, and `shared` has the global variables.
     """
 
     @lru_cache(maxsize=1024)

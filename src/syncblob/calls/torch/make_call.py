@@ -169,11 +169,7 @@ class Call:
         return x.clone() if any(over.partially_overlaps(x, y) for y in written) else x
 
     def _written_tensor(self, x: BlobCore, *, whole: bool) -> torch.Tensor:
-        """Return a tensor to read and write, or to overwrite as a whole, without a transfer.
-
-        Torch resizes an output of another shape before it fails, and writes it without gaps. An
-        empty one, which torch's users resize so, is left as it was.
-        """
+        """Return a tensor to read and write, or to overwrite as a whole, without a transfer."""
         name = self._plan.name
         x.require_writable(name)
         memory, layout = x.memory, x.layout
@@ -205,11 +201,7 @@ class Call:
     # --- afterwards ------------------------------------------------------------------------------
 
     def _finish(self, result: Any) -> Any:
-        """Write copies back, and make aliases of loans that are still in use.
-
-        Returns the result, with the copies replaced by tensors over the Blobs, and tensors over
-        const Blobs by copies.
-        """
+        """Write copies back, make aliases of loans that are in use, and return the result."""
         plan, home = self._plan, self._home
         late = [(x, tensor) for x, tensor, late in self._copies if late]
         for x, tensor in late:
@@ -285,10 +277,7 @@ def require_place(name: str, x: BlobCore, tensor: torch.Tensor, place: Any = Non
 
 
 def give(result: Any, lent: Sequence[Lent], home: Home, plan: Plan) -> Any:
-    """Make aliases of the loans that were written or whose memory a result shares.
-
-    Returns the result, with tensors over const Blobs replaced by copies.
-    """
+    """Make aliases of loans that a function has written or returns; return the result."""
     aliases: list[Loan] = []
 
     def become_alias(x: BlobCore, loan: Loan) -> None:

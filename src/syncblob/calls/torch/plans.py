@@ -131,10 +131,7 @@ def _kinds(x: Sequence[Any]) -> _Pattern:
 
 
 def _plan_call(function: Callable[..., Any], names: tuple[str, ...], *pattern: _Pattern) -> Plan:
-    """Plan a call, given the names of its keyword arguments, and the types of all arguments.
-
-    Raises TypeError if the function returns a tensor's memory as something other than a tensor.
-    """
+    """Plan a call, given the names of its keyword arguments, and the types of all arguments."""
     if function in _EXPORTS:
         raise TypeError(
             f"torch.Tensor.{function.__name__} takes a tensor, got a Blob, whose memory it would "

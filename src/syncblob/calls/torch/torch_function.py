@@ -45,18 +45,7 @@ _CPU = torch.device("cpu")
 def call(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """Call a torch function with Blobs, or nested sequences of them, in place of tensors.
 
-    Returns
-    -------
-    Any
-        The result of the function. Tensors in it that lie over a Blob's memory are aliases of the
-        Blob, or copies if the Blob is const.
-
-    Raises
-    ------
-    DeviceGuardError
-        If a guard forbids that device.
-    ValueError
-        If a const Blob would be written, or the shape of an `out` differs from that of the result.
+    Tensors in the result that lie over a Blob's memory are aliases, or copies if it is const.
     """
     values, names = ((*args, *kwargs.values()), (*kwargs,)) if kwargs else (args, ())
     plan = plan_call(function, names, *map(type, values))

@@ -131,35 +131,38 @@ def give(result: Any, rules: Rules, like: Any, home: Home, operands: Sequence[Op
     kind = type(result)
     if kind is bool or kind is int:
         return _number(result, like, home, rules.name)
-    if isinstance(result, (list, tuple)):
-        items = []
-        for x in result:
-            if type(x) is np.ndarray and x.dtype in SUPPORTED and _is_own(x, operands, rules):
-                items.append(fresh(type(like), x, home))
-            else:
-                items.append(give(x, rules, like, home, operands))
-        return tuple(items) if kind is tuple else rebuilt(result, items)
-    if isinstance(result, np.generic):
-        known = is_supported(result.dtype)
-        return fresh(type(like), home.as_array(result), home) if known else result
-    if not (kind is np.ndarray or is_array(result)):
-        return result
-    return _give_array(result, rules, like, home, operands)
+    several = isinstance(result, (list, tuple))
+    items = []
+    for x in result if several else (result,):
+        own = type(x) is np.ndarray and x.dtype in SUPPORTED
+        if own and x.base is None:
+            for operand, _ in operands:
+                own = own and x is not operand
+        elif own:
+            own = _is_own(x, operands, rules)
+        if own:
+            items.append(fresh(type(like), x, home))
+        elif several and isinstance(x, (list, tuple, bool, int)):
+            items.append(give(x, rules, like, home, operands))
+        elif isinstance(x, np.generic):
+            known = is_supported(x.dtype)
+            items.append(fresh(type(like), home.as_array(x), home) if known else x)
+        else:
+            items.append(_give_array(x, rules, like, home, operands) if is_array(x) else x)
+    if not several:
+        return items[0]
+    return tuple(items) if kind is tuple else rebuilt(result, items)
 
 
 def _is_own(array: Any, operands: Sequence[Operand], rules: Rules) -> bool:
-    """Return whether an array of NumPy's certainly shares no memory with operands, in few steps."""
+    """Return whether an array with a base certainly shares no memory with operands."""
     base = array.base
-    if base is not None and (
-        type(base) is not np.ndarray
-        or base.base is not None
-        or rules.const
-        or not array.flags.carray
-    ):
+    known = type(base) is np.ndarray and base.base is None and not rules.const
+    if not (known and array.flags.carray):
         return False
     for operand, _ in operands:
         # An operand over the memory that the base owns would have it as its base.
-        if array is operand or (base is not None and (base is operand or base is operand.base)):
+        if array is operand or base is operand or base is operand.base:
             return False
     return True
 
@@ -167,9 +170,7 @@ def _is_own(array: Any, operands: Sequence[Operand], rules: Rules) -> bool:
 def _give_array(
     array: Any, rules: Rules, like: Any, home: Home, operands: Sequence[Operand]
 ) -> Any:
-    """Replace any array; see `give`."""
-    if type(array) is np.ndarray and array.dtype in SUPPORTED and _is_own(array, operands, rules):
-        return fresh(type(like), array, home)
+    """Replace an array that may share memory with operands; see `give`."""
     shares = []
     for operand, x in operands:
         if array is operand and x is not None:

@@ -21,7 +21,7 @@ from syncblob.calls.choose_home import require_device_of
 from syncblob.calls.in_parts import compute_in_room
 from syncblob.calls.make_call import make_call
 from syncblob.calls.operands import is_leaf, shape_only
-from syncblob.calls.results import end_write, give
+from syncblob.calls.results import array_beside, end_write, give, overwrite_by
 from syncblob.calls.tables import Rules, keeps_dtype, split_keys
 from syncblob.calls.texts import arguments, compiler
 from syncblob.devices import HOST
@@ -61,8 +61,20 @@ _TARGET = """
     if x{n}.readonly:
         x{n}.require_writable(name)
     target, a{n} = x{n}.shortcut, x{n}.raw_array
-    if a{n} is None or not target.readable or x{n}.home is not home:
+    if a{n} is None or x{n}.home is not home:
         return begin(like, {given})
+"""
+_TARGET_TO_READ = """
+    if not target.readable:
+        return begin(like, {given})
+"""
+# What is overwritten is computed beside it, if it is newer elsewhere.
+_TARGET_LATE = """
+    late = not target.readable
+    if late:
+        a{n} = array_beside(x{n}, home)
+        if a{n} is None:
+            return begin(like, {given})
 """
 _TARGET_NDARRAY = """
     a{n} = x{n}
@@ -149,6 +161,14 @@ _GIVE = """
         return fresh(type(like), asarray(result), home)
     return give(result, rules, like, home, ({operands}))
 """
+_WRITE_LATE = """
+    if late:
+        result = native({call})
+        if result is None or result is a{n}:
+            overwrite_by(x{n}, a{n}, home, name)
+            return None if result is None else x{n}
+        return give(result, rules, like, home, ({operands}))
+"""
 _WRITE = """
     if not target.writable:
         {check}
@@ -181,7 +201,8 @@ _RETURN = """
     return x{n} if result is a{n} else give(result, rules, like, home, ({operands}))
 """
 _STEPS = {
-    "target": _TARGET,
+    "target": _TARGET + _TARGET_TO_READ,
+    "overwritten": _TARGET + _TARGET_LATE,
     "target ndarray": _TARGET_NDARRAY,
     "Blob": _BLOB,
     "ndarray": _NDARRAY,
@@ -202,6 +223,7 @@ _NAMES: dict[str, Any] = {
 }
 _FUNCTIONS = (
     Reference,
+    array_beside,
     asarray,
     end_write,
     fresh,
@@ -210,10 +232,12 @@ _FUNCTIONS = (
     leave_room,
     may_compute_directly,
     out_for,
+    overwrite_by,
     shape_only,
 )
 _NAMES |= {function.__name__: function for function in _FUNCTIONS}
-_TARGETS = ("target", "target ndarray")
+_TARGETS = ("target", "overwritten", "target ndarray")
+_WRITES = {"target": _WRITE, "overwritten": _WRITE_LATE + _WRITE, "target ndarray": _CALL}
 _ARRAYS = (*_TARGETS, "Blob", "ndarray", "shape")
 
 
@@ -294,7 +318,10 @@ class Plan:
             "check": f"check(native, a0, {own[-1]})" if in_place else "pass",
             "keeps": f"keeps_dtype(native, a0.dtype, type({own[-1]}))",
         }
-        if own[-1] == "a1":
+        if in_place and own[-1] == "a1":
+            # In fewer steps, if nothing can raise.
+            fits = "a0.shape == a1.shape and keeps_dtype(native, a0.dtype, a1.dtype)"
+            words["check"] = f"{fits} or {words['check']}"
             # Most kernels keep the common dtype.
             words["keeps"] = "a0.dtype is a1.dtype or keeps_dtype(native, a0.dtype, a1.dtype)"
         target = next((n for n in arrays if roles[n] in _TARGETS), None)
@@ -308,7 +335,7 @@ class Plan:
         if start is _QUEUE:
             steps += [(_CALL_QUEUED, 0)]
         elif target is not None:
-            write = (_KEEP * in_place + _WRITE) if roles[target] == "target" else _CALL
+            write = _KEEP * in_place + _WRITES[roles[target]]
             steps += [(_ASK, 0), (write, target), (_RETURN, target)]
         elif self._rules.elementwise and not self._names and len(arrays + scalars) == len(kinds):
             steps += [(_ASK, 0), (_CALL_ELEMENTWISE, 0), (_GIVE, 0)]
@@ -391,7 +418,8 @@ def _roles(rules: Rules, kinds: Kinds) -> dict[int, str]:
     """Return what arguments are; nothing if each call has to inspect them."""
     args = [kind for key, kind in kinds.items() if type(key) is int]
     named = {key: kind for key, kind in kinds.items() if type(key) is str}
-    written = [key for key in rules.written(args, named) if kinds[key] is not type(None)]
+    written = rules.written(args, named)
+    written = {key: written[key] for key in written if kinds[key] is not type(None)}
     plain = rules.plain(args, named)
     roles: dict[int, str] = {}
     usual = rules.home is None and len(written) <= 1 and not rules.varies(args, named)
@@ -399,7 +427,8 @@ def _roles(rules: Rules, kinds: Kinds) -> dict[int, str]:
         blob = issubclass(kind, BlobCore)
         if key in written:
             usual = usual and (blob or kind is ndarray)
-            roles[number] = "target" if blob else "target ndarray"
+            target = "overwritten" if written[key] else "target"
+            roles[number] = target if blob else "target ndarray"
         elif blob:
             roles[number] = "shape" if rules.empty else "Blob"
         elif kind in {list, tuple}:
@@ -410,7 +439,11 @@ def _roles(rules: Rules, kinds: Kinds) -> dict[int, str]:
             usual = usual and is_leaf(kind)
         usual = usual and (isinstance(key, int) or (key.isidentifier() and not iskeyword(key)))
     # Without a Blob among the arguments, one was passed as NumPy's ``like=``.
-    return roles if usual and {"Blob", "items", "shape", "target"} & {*roles.values()} else {}
+    return (
+        roles
+        if usual and {"Blob", "items", "overwritten", "shape", "target"} & {*roles.values()}
+        else {}
+    )
 
 
 def _decline(*_call: Any) -> None:

@@ -69,12 +69,22 @@ def wrap(array: Any, home: Home, *operands: BlobCore) -> Any:
 Overwrite = tuple["SyncedMemory", "Layout", Callable[[Any], Any]]
 
 
+def array_beside(x: Any, home: Home) -> Any:
+    """Return an array for new contents that are stored later; None if another way is needed."""
+    late = home.direct and forgets_newest(x, x.side)
+    return home.empty(x.raw_array.shape, x.raw_array.dtype) if late else None
+
+
+def overwrite_by(x: Any, array: Any, home: Home, name: str) -> None:
+    """Overwrite a Blob by the contents of an array."""
+    memory = x.memory
+    memory.write(memory.side_of(home), OVERWRITE, x.layout, name, setitem, ..., array)
+
+
 def end_write(x: Any, home: Home, array: Any, name: str) -> None:
     """End a write if the other side was read, or the buffer has left the memory, meanwhile."""
-    if not x.finish_write(home, name, array):
-        memory, layout = x.memory, x.layout
-        if layout.shape == array.shape:
-            memory.write(memory.side_of(home), OVERWRITE, layout, name, setitem, ..., array)
+    if not x.finish_write(home, name, array) and x.layout.shape == array.shape:
+        overwrite_by(x, array, home, name)
 
 
 def overwrite(overwrites: Sequence[Overwrite], home: Home, reason: str) -> None:

@@ -96,6 +96,8 @@ _WRITE_IF: dict[Callable[..., Any], tuple[str, bool]] = {
         ("overwrite_input", True),
     ),
 }
+# They leave the rest of a larger `out` of another dtype.
+_CUMULATIVE = frozenset(_named("cumprod cumsum"))
 WRITES = _ALWAYS_WRITE | _WRITE_IF.keys()
 
 # The functions that only make views: `ravel` and `reshape` if possible.
@@ -245,6 +247,8 @@ def written_arguments(
     if out is not None:
         # The other functions with a mask are reductions, which write every element.
         result[out] = whole or function is not np.clip
+        if function in _CUMULATIVE:
+            result[out] = _same_size(args, value_of(function, "out", args, kwargs))
     option, wanted = _WRITE_IF.get(function, ("", None))
     value = value_of(function, option, args, kwargs)
     if function in _ALWAYS_WRITE or (value is not None and bool(value) is wanted):
@@ -252,6 +256,12 @@ def written_arguments(
         whole = whole and len(args) <= positions(function).get("where", len(args))
         result[first_argument(function, args)] = function is np.copyto and whole
     return result
+
+
+def _same_size(args: Sequence[Any], out: Any) -> bool:
+    """Return whether an `out` has as many elements as the first argument."""
+    size: Any = getattr(args[0], "size", None) if args else None
+    return isinstance(size, int) and size == getattr(out, "size", None)
 
 
 @cache
@@ -300,9 +310,12 @@ def rules_of_function(function: Callable[..., Any]) -> Rules:
 def rules_of_ufunc(ufunc: np.ufunc, method: str) -> Rules:
     """Return the rules of a ufunc, or of one of its methods, such as ``"reduce"``."""
 
-    def written(_args: Any, kwargs: Mapping[str, Any]) -> dict[int | str, bool]:
+    def written(args: Any, kwargs: Mapping[str, Any]) -> dict[int | str, bool]:
         if method == "at":
             return {0: False}
+        if method in {"accumulate", "reduceat"} and "out" in kwargs:
+            # As `_CUMULATIVE`.
+            return {"out": method == "accumulate" and _same_size(args, kwargs["out"])}
         # A reduction writes every element, even with a mask.
         masked = kwargs.get("where", True) is not True and method in {"__call__", "outer"}
         return {"out": not masked} if "out" in kwargs else {}

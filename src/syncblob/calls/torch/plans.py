@@ -144,8 +144,9 @@ def _plan_call(function: Callable[..., Any], names: tuple[str, ...], *pattern: _
     given += [None] * (unnamed - len(given))
     given += ["self" if n == "input" and "self" in rule.parameters else n for n in names]
     by_flags, flags = _written_by_flags(rule, dict(zip(given, pattern, strict=True)))
-    targets = {*rule.written, *rule.outs, "out", *by_flags}
-    written = {i: name in rule.outs for i, name in enumerate(given) if name in targets}
+    outs = {*rule.outs, "out"}
+    targets = {*rule.written, *outs, *by_flags}
+    written = {i: name in outs for i, name in enumerate(given) if name in targets}
     blobs, tensors = _places(pattern, BlobCore), _places(pattern, torch.Tensor)
     nested = [i for i, entry in enumerate(pattern) if _may_contain_tensors(entry)]
     name = getattr(function, "__name__", "torch")

@@ -30,7 +30,7 @@ from syncblob.calls.torch.make_call import (
     require_place,
     transformation,
 )
-from syncblob.calls.torch.plans import Plan, is_kind, plan_call, plan_with_contents
+from syncblob.calls.torch.plans import Plan, is_kind, plan_call, plan_with_flags
 from syncblob.calls.torch.tensors import host_alias, host_loan
 from syncblob.calls.torch.tracing import untraced
 from syncblob.devices import HOST, timed_computations
@@ -49,8 +49,8 @@ def call(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str,
     """
     values, names = ((*args, *kwargs.values()), (*kwargs,)) if kwargs else (args, ())
     plan = plan_call(function, names, *map(type, values))
-    if plan.decisive:
-        plan = plan_with_contents(plan, function, values, names)
+    if plan.flags:
+        plan = plan_with_flags(plan, values)
     return (plan.run or _prepare(plan))(*values)
 
 
@@ -71,6 +71,11 @@ _VIEW = """
         t{n} = host_alias(x{n}, HOST_DATA, user_instruction(3))
         if t{n} is not None:
             return function({call})
+"""
+_NUMBERS = """
+    for item in x{n}:
+        if type(item) is not int:
+            return begin({given})
 """
 _RECORD = """
     recording, recorded = is_grad_enabled(), False
@@ -169,28 +174,19 @@ _STAYED_IN_PLACE = """
 # Zero without elements, and then the storage may still be that of a loan. Sparse tensors and the
 # wrappers of torch.func have no storage.
 _RESULT = """
+    lent = [{lent}]
     for tensor in result if isinstance(result, tuple) else (result,):
         try:
             address = tensor.data_ptr() if type(tensor) is Tensor else 0
         except RuntimeError:
             address = 0
-"""
-_TOUCHED = """
-        if (
-            not address
-            or loan{n}.start <= address <= loan{n}.stop
-            or loan{n}.tensor._version != loan{n}.version
-        ):
-            return give(result, {lent}, HOST, plan)
-"""
-_TOUCHED_ITEMS = """
-        for _, loan in lent{n}:
+        for _, loan in lent:
             if (
                 not address
                 or loan.start <= address <= loan.stop
                 or loan.tensor._version != loan.version
             ):
-                return give(result, {lent}, HOST, plan)
+                return give(result, [pair for pair in lent if pair[1] is not SAME], HOST, plan)
 """
 _END = """
     return result
@@ -226,18 +222,20 @@ def _text(plan: Plan) -> str:
     """Compose the steps of a call."""
     blobs = [n for n in plan.written if is_kind(plan.kinds[n], BlobCore)]
     tensors = [n for n in plan.written if is_kind(plan.kinds[n], torch.Tensor)]
-    own = {*plan.read, *plan.shape_only, *plan.tensors, *plan.nested, *blobs, *tensors}
+    nested = [n for n in plan.nested if n not in plan.numbers]
+    own = {*plan.read, *plan.shape_only, *plan.tensors, *nested, *blobs, *tensors}
     passed = [f"t{n}" if n in own else f"x{n}" for n in range(len(plan.kinds))]
-    lent = [f"(x{n}, loan{n}), " for n in plan.read] + [f"*lent{n}, " for n in plan.nested]
+    lent = [f"(x{n}, loan{n}), " for n in plan.read] + [f"*lent{n}, " for n in nested]
     words = {
         "given": ", ".join(f"x{n}" for n in range(len(passed))),
         "call": arguments(passed, plan.names),
         "asks": True if plan.written else "recording",
         "writes": bool(plan.written),
         "written": "".join(f"x{n}, " for n in blobs),
-        "lent": f"[pair for pair in ({''.join(lent)}) if pair[1] is not SAME]",
+        "lent": "".join(lent),
     }
-    steps = [(_START, 0, 0), *((_VIEW, n, 0) for n in plan.read if plan.lone)]
+    steps = [(_START, 0, 0), *((_NUMBERS, n, 0) for n in plan.numbers)]
+    steps += [*((_VIEW, n, 0) for n in plan.read if plan.lone)]
     if not plan.plain:
         steps.append((_RECORD, 0, 0))
     for n in blobs:
@@ -246,7 +244,7 @@ def _text(plan: Plan) -> str:
         (_WRITTEN_TENSOR, tensors),
         (_SHAPE, plan.shape_only),
         (_TENSOR, plan.tensors),
-        (_ITEMS, plan.nested),
+        (_ITEMS, nested),
         (_READ, plan.read),
     ):
         steps += [(kind, n, 0) for n in places]
@@ -254,21 +252,17 @@ def _text(plan: Plan) -> str:
         steps.append((_NOT_RECORDED, 0, 0))
     elif not plan.plain:
         steps += [(_APART, n, 0) for n in plan.read]
-    for m in plan.written:
+    for m in [*blobs, *tensors]:
         for kind, places in (
             (_OVERLAP, plan.read),
             (_OVERLAP_TENSOR, plan.tensors),
-            (_OVERLAP_ITEMS, plan.nested),
+            (_OVERLAP_ITEMS, nested),
         ):
             steps += [(kind, n, m) for n in places]
     steps.append((_WRITE if plan.written else _CALL, 0, 0))
     for n in blobs:
         steps.append((_STAYED if plan.written[n] else _STAYED_IN_PLACE, n, 0))
-    if lent:
-        steps.append((_RESULT, 0, 0))
-        steps += [(_TOUCHED, n, 0) for n in plan.read]
-        steps += [(_TOUCHED_ITEMS, n, 0) for n in plan.nested]
-    steps.append((_END, 0, 0))
+    steps += [*([(_RESULT, 0, 0)] if lent else []), (_END, 0, 0)]
     return "".join(step.format(n=n, m=m, **words) for step, n, m in steps)
 
 

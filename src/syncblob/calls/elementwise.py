@@ -18,7 +18,7 @@ from syncblob.calls.foreign_operators import answer_of, by_array, has_operator
 from syncblob.calls.operands import converted, is_number, refusal, with_blobs
 from syncblob.calls.tables import Rules, rules_of_kernel
 from syncblob.devices import HOST
-from syncblob.guards import require_device
+from syncblob.transfers import require_device
 
 if TYPE_CHECKING:
     from syncblob.calls.engine import Kinds

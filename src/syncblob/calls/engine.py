@@ -26,11 +26,11 @@ from syncblob.calls.tables import Rules, keeps_dtype, split_keys
 from syncblob.calls.texts import arguments, compiler
 from syncblob.devices import HOST
 from syncblob.devices.host import LARGE
-from syncblob.guards import may_compute_directly
 from syncblob.interop.adopt import array_in
 from syncblob.memory import CONST, MUTABLE, from_the_start
 from syncblob.memory.living_arrays import Reference
 from syncblob.memory.operations import leave_room, lines
+from syncblob.transfers import may_compute_directly
 
 if TYPE_CHECKING:
     from syncblob.calls.results import Operand

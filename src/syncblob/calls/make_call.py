@@ -20,11 +20,11 @@ from syncblob.calls.nested import instances, mapped
 from syncblob.calls.operands import adopted, is_leaf, of_device, shape_only
 from syncblob.calls.results import Operand, forgets_newest, give, overwrite
 from syncblob.devices import HOST
-from syncblob.guards import require_device
 from syncblob.interop.adopt import array_in
 from syncblob.memory import CONST, MUTABLE, compute, has_written
 from syncblob.memory.operations import innermost
 from syncblob.memory.windows import divisible
+from syncblob.transfers import require_device
 
 if TYPE_CHECKING:
     from syncblob.calls.tables import Rules

@@ -21,10 +21,10 @@ from syncblob.calls.torch.devices import device_of_tensors
 from syncblob.calls.torch.tensors import Loan, host_loan
 from syncblob.devices import HOST, timed_computations
 from syncblob.devices.cuda import CudaBackend
-from syncblob.guards import require_device
 from syncblob.memory import CONST, MUTABLE, in_room
 from syncblob.memory.untracked_aliases import expose
 from syncblob.memory.verify import verifying
+from syncblob.transfers import require_device
 
 if TYPE_CHECKING:
     from syncblob._layout import Layout

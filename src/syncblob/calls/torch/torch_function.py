@@ -34,10 +34,10 @@ from syncblob.calls.torch.plans import Plan, is_kind, plan_call, plan_with_flags
 from syncblob.calls.torch.tensors import host_alias, host_loan
 from syncblob.calls.torch.tracing import untraced
 from syncblob.devices import HOST, timed_computations
-from syncblob.guards import require_device
 from syncblob.memory import has_written, run_writer
 from syncblob.memory.operations import innermost_of
 from syncblob.memory.verify import verifying
+from syncblob.transfers import require_device
 
 _CPU = torch.device("cpu")
 

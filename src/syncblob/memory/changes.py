@@ -306,7 +306,9 @@ def _prepare(
             for reach in ranges:
                 everything = reach == (0, change.before.nbytes)
                 one = buffers.shared and buffers.are_one(side, loser)
-                loans.revoke(revoked, None if everything else reach, aliases=change.writes and not one)
+                loans.revoke(
+                    revoked, None if everything else reach, aliases=change.writes and not one
+                )
     windows = buffers.windows[side]
     window = windows.whole
     uploads: Sequence[Upload] = ()

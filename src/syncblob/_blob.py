@@ -45,7 +45,7 @@ from syncblob.calls.operators import Operators
 from syncblob.devices import HOST, Device, Side, home_of
 from syncblob.interop import export_cuda, export_dlpack, export_numpy, shared_memory
 from syncblob.memory import CONST, MUTABLE, OVERWRITE, Head, SyncedMemory, acquire
-from syncblob.memory.untracked_aliases import assume_unaliased, refresh
+from syncblob.memory.accesses import assume_unaliased, refresh
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
@@ -1430,8 +1430,8 @@ class Blob(Operators, NdarrayMethods):
             if exported is not None and shortcut.writable:
                 array = exported.view()
                 noted = user_instruction()
-                loans = held.ledger.own_loans(Side.HOST)
-                loans.lease(array, "DLPack", layout.start, layout.stop, noted)
+                reach = layout.start, layout.stop
+                held.ledger.own_loans().lend(array, "DLPack", Side.HOST, *reach, noted)
                 if shortcut.writable:
                     return array.__dlpack__(max_version=max_version)
         capsule = export_dlpack.export(

@@ -178,7 +178,7 @@ def test_an_alias_elsewhere_leaves_an_access_its_own_window():
     blob = numbered()
     blob[:50].gpu_data()
     window = blob.memory.windows(Side.ACCELERATOR)[0]
-    blob.memory.ledger.own_loans(Side.ACCELERATOR).lease(window.array, "test", 0, 200)
+    blob.memory.ledger.own_loans().lend(window.array, "test", Side.ACCELERATOR, 0, 200)
     # Most of the memory is asked for now, but not at the price of an error.
     assert blob[60:70].gpu_data().tolist() == list(range(60, 70))
     assert ranges(blob) == [(0, 50), (60, 70)]

@@ -25,11 +25,10 @@ from syncblob.devices.base import Accelerator
 from syncblob.interop import export_numpy
 from syncblob.interop.adopt import adopt
 from syncblob.memory import CONST, FRESH, NO_SHORTCUT, Access, Shortcut, SyncedMemory, acquire, keep
-from syncblob.memory.borrows_and_aliases import NO_LOANS
+from syncblob.memory.accesses import expose
 from syncblob.memory.changes import finish_write
-from syncblob.memory.living_arrays import Reference
+from syncblob.memory.loans import BORROW, NO_LOANS, Loan
 from syncblob.memory.operations import if_free
-from syncblob.memory.untracked_aliases import expose
 from syncblob.memory.verify import verifying
 
 if TYPE_CHECKING:
@@ -488,10 +487,9 @@ class BlobCore:
             # With an array that is not up to date, there is a memory.
             memory: Any = self.known_memory
             layout = self.known_layout or self.layout
-            for loans in memory.ledger.loans:
-                if loans.leases or loans.exposures:
-                    # The copy may not stay up to date, and the caller would make another.
-                    return None
+            if memory.aliased:
+                # The copy may not stay up to date, and the caller would make another.
+                return None
             try:
                 buffer = acquire(memory.ledger, shortcut.side, CONST, layout, reason)
             except MemoryError:
@@ -530,10 +528,10 @@ class BlobCore:
         uniform = ledger.spans.uniform
         if uniform is not None and uniform != mine:
             return True
-        reach, loans = self.layout.reach, ledger.others(self.side)
+        reach = self.layout.reach
         if uniform is None and ledger.spans.any(*reach) != mine:
             return True
-        return bool(ledger.uploads or loans.leases_in(*reach))
+        return bool(ledger.uploads or ledger.loans.aliases(*reach, ~mine))
 
     def finish_write(self, home: Home, reason: str, array: Any = None) -> bool:
         """Finish a write of data in a home, made through an array of `array_in`.
@@ -792,17 +790,18 @@ class BlobCore:
                 array = kept.writable.view()
                 # Only NumPy arrays have a write permission to revoke.
                 if not side or type(array) is np.ndarray:
-                    lent = memory.ledger.loans[side]
-                    if lent is NO_LOANS:
-                        lent = memory.ledger.own_loans(side)
-                    # As `Borrows.add`, without the call.
-                    borrows = lent.borrows
-                    borrow = Reference(array, borrows.discard)
-                    borrow.start = layout.start
-                    borrow.stop = layout.stop
-                    borrows.live.add(borrow)
-                    if borrows.index is not None:
-                        borrows.file(borrow)
+                    loans = memory.ledger.loans
+                    if loans is NO_LOANS:
+                        loans = memory.ledger.own_loans()
+                    # As `Loans.lend`, without the call.
+                    loan = Loan(array, loans.live.discard)
+                    loan.kind = BORROW
+                    loan.side = side
+                    loan.start = layout.start
+                    loan.stop = layout.stop
+                    loans.live.add(loan)
+                    if loans.index is not None:
+                        loans.file(loan)
                 if kept.shortcut.writable:
                     return array
                 ledger = memory.ledger

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,12 +14,13 @@ from syncblob.blob.notebook_drawing import HomeSeen, Lent, MemorySeen, document
 from syncblob.devices import Side
 from syncblob.errors import NoDeviceError
 from syncblob.memory import Head, SyncedMemory
+from syncblob.memory.loans import BORROW
 
 if TYPE_CHECKING:
     from syncblob._layout import Layout
     from syncblob.blob.core import BlobCore
-    from syncblob.memory.borrows_and_aliases import Lease
-    from syncblob.memory.history import Transition
+    from syncblob.memory.ledger import Transition
+    from syncblob.memory.loans import Loan
 
 # The aliases of a side that are described one by one.
 _FEW = 8
@@ -103,18 +104,17 @@ def _seen(blob: BlobCore, memory: SyncedMemory) -> MemorySeen:
     runs = list(memory.spans.runs(0, nbytes))
     homes = []
     for side in memory.sides:
-        loans, mine = memory.ledger.loans[side], 1 << side
+        loans, mine = memory.ledger.loans.of(side), 1 << side
 
-        def order(lease: Lease, mine: int = mine) -> tuple[bool, int, int]:
+        def order(alias: Loan, mine: int = mine) -> tuple[bool, int, int]:
             """Put stale aliases first."""
-            lacking = memory.spans.lacking(lease.start, lease.stop, mine)
-            return not lacking, lease.start, lease.stop
+            lacking = memory.spans.lacking(alias.start, alias.stop, mine)
+            return not lacking, alias.start, alias.stop
 
-        leases = sorted(list(loans.leases), key=order)  # noqa: C414  # they vanish at any time
-        exposures = loans.exposures
-        lent = [_alias(memory, side, lease) for lease in leases[:_FEW]]
-        others: list[Any] = [*leases[_FEW:], *exposures[_FEW:]]
-        rest = [(one.start, one.stop) for one in others]
+        exposures = sorted((x for x in loans if x.exposed), key=lambda x: (x.start, x.stop))
+        aliases = sorted((x for x in loans if not x.exposed and x.kind is not BORROW), key=order)
+        lent = [_alias(memory, side, alias) for alias in aliases[:_FEW]]
+        rest = [(one.start, one.stop) for one in (*aliases[_FEW:], *exposures[_FEW:])]
         for exposure in exposures[:_FEW]:
             whose = f"the {side.name.lower()} side, to an alias of unknown lifetime"
             where = _bytes(memory, exposure.start, exposure.stop)
@@ -129,18 +129,18 @@ def _seen(blob: BlobCore, memory: SyncedMemory) -> MemorySeen:
     return MemorySeen(head, nbytes, view, _part(memory, layout), homes, history)
 
 
-def _alias(memory: SyncedMemory, side: Side, lease: Lease) -> Lent:
+def _alias(memory: SyncedMemory, side: Side, alias: Loan) -> Lent:
     """Describe an alias, and since when it is stale."""
-    start, stop = lease.start, lease.stop
+    start, stop = alias.start, alias.stop
     lacking = sum(run.nbytes for run in memory.spans.lacking(start, stop, 1 << side))
-    text = f"{lease.described(side)}{_bytes(memory, start, stop)}"
-    if lease.revoked:
+    text = f"{alias.described()}{_bytes(memory, start, stop)}"
+    if alias.revoked:
         text += "; read-only"
     if lacking:
-        noted = getattr(lease, "ended", None)
+        noted = getattr(alias, "ended", None)
         since = "" if noted is None else f" since {_access(noted)}"
         text += f"; {'partly ' if lacking < stop - start else ''}stale{since}"
-    return Lent("stale alias" if lacking else "alias", text, lease.start, lease.stop)
+    return Lent("stale alias" if lacking else "alias", text, alias.start, alias.stop)
 
 
 def _access(access: Transition) -> str:
@@ -151,7 +151,7 @@ def _access(access: Transition) -> str:
 def _ended(memory: SyncedMemory, side: Side) -> Iterator[str]:
     """Describe the last borrows that ended, are still alive, and cannot be written any more."""
     buffer = memory.buffer(side)
-    for array, ended, made in memory.ledger.loans[side].ended_borrows(side):
+    for array, ended, made in memory.ledger.loans.ended_borrows(side):
         where = ""
         if isinstance(buffer, np.ndarray) and np.may_share_memory(array, buffer):
             origin = buffer.__array_interface__["data"][0]
@@ -237,7 +237,7 @@ def _meaning(memory: SyncedMemory, layout: Layout, side: Side) -> str:
     if head is Head.ELSEWHERE:
         holders = memory.spans.common(*layout.reach)
         newest = next(other for other in memory.sides if holders >> other & 1)
-    sticky = memory.ledger.loans[newest].may_write_in(layout.start, layout.stop)
+    sticky = memory.ledger.loans.writers(layout.start, layout.stop, 1 << newest)
     why = ", and an alias may write there at any moment" if sticky else ""
     return f"the newest contents are on the {newest.name.lower()}{why}"
 
@@ -258,7 +258,7 @@ def _contents(memory: SyncedMemory, side: Side) -> str:
         state = "up to date"
     else:
         state = f"{held} bytes up to date" if held else "older contents"
-    borrows = len(memory.ledger.loans[side].borrows)
+    borrows = len([x for x in memory.ledger.loans.of(side) if x.kind is BORROW])
     lent = f", {counted(borrows, 'writable borrow')}" if borrows else ""
     return f"{where}{nbytes} bytes, {state}{lent}{_speed(memory, side)}"
 

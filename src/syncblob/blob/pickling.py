@@ -13,7 +13,7 @@ from syncblob.devices import Side, accelerator, home_of
 from syncblob.errors import NoDeviceError
 from syncblob.interop import shared_memory
 from syncblob.memory import CONST, MUTABLE, SyncedMemory
-from syncblob.memory.untracked_aliases import expose
+from syncblob.memory.accesses import expose
 
 if TYPE_CHECKING:
     from syncblob.blob.core import BlobCore

@@ -14,9 +14,8 @@ from syncblob._shape import as_shape, shape_from
 from syncblob.blob.core import NOTHING_KEPT, BlobCore, keep_diff, making
 from syncblob.interop.shared_memory import name_of
 from syncblob.memory import NO_SHORTCUT, OVERWRITE, SyncedMemory
-from syncblob.memory.borrows_and_aliases import restore
 from syncblob.memory.changes import leave
-from syncblob.memory.stale_alias_warning import announcing
+from syncblob.memory.loans import announcing, restore
 
 if TYPE_CHECKING:
     from syncblob.devices.base import Home
@@ -161,8 +160,7 @@ def let_go(action: str, given_up: list[SyncedMemory], replace: Callable[[], None
         revoked: list[Any] = []
         try:
             for memory in given_up:
-                for loans in memory.ledger.loans:
-                    loans.revoke(revoked, None, aliases=True)
+                memory.ledger.loans.revoke(revoked, -1, None, aliases=True)
             replace()
         except BaseException:
             restore(revoked)

@@ -31,7 +31,7 @@ from syncblob.devices.host import LARGE
 from syncblob.guards import may_compute_directly, require_device
 from syncblob.interop.adopt import array_in, can_adopt
 from syncblob.memory import CONST, MUTABLE, OVERWRITE, compute, from_the_start, has_written
-from syncblob.memory.living_arrays import Reference
+from syncblob.memory.loans import Reference
 from syncblob.memory.operations import innermost, leave_room, lines
 from syncblob.memory.windows import divisible
 

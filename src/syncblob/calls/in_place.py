@@ -21,7 +21,7 @@ from syncblob.calls.tables import rules_in_place
 from syncblob.devices import HOST
 from syncblob.guards import may_compute_directly
 from syncblob.memory import MUTABLE
-from syncblob.memory.living_arrays import Reference
+from syncblob.memory.loans import Reference
 
 # All integers up to this are exact in every floating-point dtype of Blobs, except bfloat16.
 _EXACT = 2048

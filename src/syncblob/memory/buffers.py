@@ -55,14 +55,17 @@ class Window:
         The range.
     array
         The buffer, in which the byte at `start` is the first.
+    exporter
+        The object that aliases are made over; see `Home.exporter`. None if there was none yet.
     """
 
-    __slots__ = ("array", "start", "stop")
+    __slots__ = ("array", "exporter", "start", "stop")
 
     def __init__(self, start: int, stop: int, array: Any) -> None:
         self.start: int = start
         self.stop: int = stop
         self.array: Any = array
+        self.exporter: Any = None
 
     @property
     def nbytes(self) -> int:
@@ -92,6 +95,12 @@ class Window:
         if self.start or not layout.size:
             layout = layout.moved(-self.start)
         return (home.own_view if own else home.view)(self.array, layout, writable=writable)
+
+    def alias(self, home: Home, layout: Layout) -> tuple[Any, object]:
+        """Return an array over it, and the object that dies with the last use of that."""
+        if self.exporter is None:
+            self.exporter = home.exporter(self.array)
+        return home.alias(self.exporter, self.inner(layout))
 
 
 _START = attrgetter("start")
@@ -194,13 +203,7 @@ class Buffers:
         return all(isinstance(window.array, np.ndarray) for window in self.windows[side].all)
 
     def home(self, side: int) -> Home:
-        """Return the home of one side. Allocates and moves nothing.
-
-        Raises
-        ------
-        NoDeviceError
-            If no accelerator was used yet, and none is available.
-        """
+        """Return the home of one side. Allocates and moves nothing."""
         homes = self.homes
         return homes[side] if side < len(homes) else current_accelerator()
 
@@ -277,17 +280,7 @@ class Buffers:
     def explain_shortage(
         self, error: MemoryError, side: Side, nbytes: int, reason: str, layout: Layout | None = None
     ) -> None:
-        """Add to an error which access of which Blob needed memory, and what helps.
-
-        Parameters
-        ----------
-        error
-            Its message is extended.
-        side, nbytes
-            The memory that was needed.
-        reason, layout
-            The access.
-        """
+        """Add to an error which access of which Blob needed memory, and what helps."""
         home = self.home(side)
         delete = (
             "delete Blobs and aliases that are no longer needed, because a Blob keeps a buffer on "
@@ -316,18 +309,10 @@ class Buffers:
         reason: str,
         because: Callable[[], str] | None = None,
     ) -> None:
-        """Copy bytes of one side into the same number of bytes of another.
+        """Copy bytes of one side into the same number of bytes of another, and tell the log.
 
-        Parameters
-        ----------
-        origin, side
-            The sides of `contents` and of `target`.
-        contents, target
-            The bytes to read and to write.
-        offset
-            Their offset in the memory, for the log.
-        reason, because
-            The access, and what describes the alias that made it copy again, for the log.
+        `offset` is their place in the memory. `because` describes the alias that made the access
+        copy again.
         """
         device: Any = self.homes[side or origin]
         copying, nbytes = self.copying(device, reason, because), contents.nbytes
@@ -372,17 +357,7 @@ class Buffers:
     def fill(  # noqa: PLR0913, PLR0917  # a range, and what the log says of it
         self, source: Source | None, side: Side, window: Window, start: int, stop: int, reason: str
     ) -> None:
-        """Fill a range of a window from a source; the accelerator's by an upload.
-
-        Parameters
-        ----------
-        source
-            The source; None for zeros.
-        side, window, start, stop
-            The range.
-        reason
-            The access, for the log.
-        """
+        """Fill a range of a window from a source, or with zeros; the accelerator's by an upload."""
         # No side held these bytes, so no work reads them yet.
         target = window.part(start, stop)
         if source is None:

@@ -1,7 +1,9 @@
 """The ledger of a memory: its buffers, who holds which bytes, and what has been handed out.
 
-`changes` changes it. This file has its fields, with what code without the lock may rely on, its
-shortcuts, and the questions that accesses ask.
+`changes` changes it. This file has its fields, with what code without the lock may rely on, the
+questions that accesses ask, its history, and its *shortcuts*: nearly every access has nothing to
+do, because its side holds the newest contents already. A Blob keeps an array with the `Shortcut` of
+the buffer under it, whose attributes tell whether the array may be read, or written, as it is.
 """
 
 from __future__ import annotations
@@ -10,23 +12,20 @@ import threading
 from typing import TYPE_CHECKING, Any, NamedTuple, Never
 
 from syncblob._locks_lost_in_fork import LostLock, is_lost, notify
-from syncblob._source_lines import user_instruction
+from syncblob._source_lines import Place, user_instruction
 from syncblob.devices import Side
-from syncblob.memory.borrows_and_aliases import NO_LOANS, Loans, joined
 from syncblob.memory.buffers import Buffers
-from syncblob.memory.history import Transition, is_use_noted
-from syncblob.memory.shortcut import NO_SHORTCUT, Shortcut
+from syncblob.memory.loans import NO_LOANS, Loans
 from syncblob.memory.spans import Run, Spans
-from syncblob.memory.state_machine import CONST, Access
+from syncblob.memory.state_machine import CONST, Access, Head, head_over
 from syncblob.memory.verify import Watch
-from syncblob.transfers import follow_logs, open_logs
+from syncblob.transfers import avoided, follow_logs, log_generation, open_logs
 
 if TYPE_CHECKING:
     from syncblob._layout import Layout
+    from syncblob._source_lines import NotedPlace
     from syncblob.devices.base import Accelerator, Home, Push
     from syncblob.memory.sources import Source
-
-_NOTHING_LENT: tuple[Loans, ...] = (NO_LOANS, NO_LOANS)
 
 # Programs that use more parts of a memory than this between two changes of state ask again.
 _MOST_PARTS = 64
@@ -45,6 +44,100 @@ class Upload(NamedTuple):
     push: Push
     side: Side
     origin: Side
+
+
+class Transition(NamedTuple):
+    """A change of the head of a memory, or a copy that left the head as it was.
+
+    Attributes
+    ----------
+    reason
+        The access.
+    map_before, map_after
+        Which sides held which bytes.
+    copied
+        ``"upload"``, ``"download"`` or ``""``.
+    noted
+        The fields of `place`, which takes longer to make.
+    start, stop
+        The range of the access.
+    """
+
+    reason: str
+    map_before: Spans
+    map_after: Spans
+    copied: str
+    noted: NotedPlace
+    start: int
+    stop: int
+
+    @property
+    def before(self) -> Head:
+        """The head of the whole memory before."""
+        return head_over(self.map_before, 0, self.map_before.nbytes)
+
+    @property
+    def after(self) -> Head:
+        """The head of the whole memory afterwards."""
+        return head_over(self.map_after, 0, self.map_after.nbytes)
+
+    @property
+    def place(self) -> Place:
+        """The line of the user's code that made the access."""
+        return Place(*self.noted)
+
+    def gives(self, start: int, stop: int, holder: int) -> bool:
+        """Tell whether it has made one side the only holder of a range."""
+        if stop > min(self.map_before.nbytes, self.map_after.nbytes):
+            return False
+        return self.map_after.any(start, stop) == holder != self.map_before.any(start, stop)
+
+    def __str__(self) -> str:
+        """Describe it in one line."""
+        copied = f", {self.copied}" if self.copied else ""
+        head = self.after.name
+        change = head if self.before is self.after else f"{self.before.name} -> {head}"
+        return f"{self.reason}: {change}{copied}, at {self.place.line.described()}"
+
+
+def first_write(reason: str, nbytes: int) -> Transition:
+    """Return the entry of the first write of a memory, on the host and of everything."""
+    before, after = Spans.whole(nbytes, 0), Spans.whole(nbytes, 1 << Side.HOST)
+    # Three more frames are ours: this function, its caller, and the method of the Blob.
+    return Transition(reason, before, after, "", user_instruction(4), 0, nbytes)
+
+
+class Shortcut:
+    """A buffer of one side, and whether arrays over it, or over a part, may be used at once.
+
+    Attributes
+    ----------
+    buffer
+        The buffer, or the window that the part lies in.
+    side
+        The side.
+    readable
+        Whether a const access has nothing to do: the side holds the newest contents, nothing is
+        under way to it, and no open log has to be told.
+    writable
+        Whether this is true of every access: no other side holds them, no alias of another side may
+        write, and no upload reads them.
+    """
+
+    __slots__ = ("buffer", "readable", "side", "writable")
+
+    def __init__(self, buffer: Any, side: Side = Side.HOST, *, usable: bool = False) -> None:
+        self.buffer: Any = buffer
+        self.side: Side = side
+        self.readable: bool = usable
+        self.writable: bool = usable
+
+
+# The shortcut of an array without a memory, which nothing else uses.
+FRESH = Shortcut(None, usable=True)
+
+# The shortcut of a Blob without an array.
+NO_SHORTCUT = Shortcut(None)
 
 
 class Shortcuts:
@@ -75,14 +168,8 @@ class Shortcuts:
     def of(self, key: tuple[Side, int, int], buffer: Any, *, part: bool) -> Shortcut:
         """Return the shortcut of a side's buffer, or of a part of it.
 
-        Parameters
-        ----------
-        key
-            The side, and the start and the stop of the part.
-        buffer
-            The side's buffer, or the window of the part.
-        part
-            Whether the shortcut is valid for the part alone.
+        The key has the side, start and stop of the part for which alone it is valid if it is of a
+        `part`.
         """
         side, parts = key[0], self.parts
         while side >= len(self.sides):
@@ -145,15 +232,6 @@ class Shortcuts:
 class Ledger:
     """The state of a memory.
 
-    Parameters
-    ----------
-    nbytes
-        The number of bytes.
-    accelerator
-        The backend of the first accelerator; None if it is chosen on first use.
-    source
-        The initial contents; None for zeros.
-
     Attributes
     ----------
     buffers
@@ -161,7 +239,7 @@ class Ledger:
     spans
         The map of the bytes.
     loans
-        The loans of each side; see `own_loans`.
+        What has been handed out; see `own_loans`.
     uploads
         The asynchronous uploads that later accesses may have to wait for.
     moving
@@ -174,7 +252,7 @@ class Ledger:
     watch
         The const exports that `verified_const` checks.
     source
-        As above; None once every byte has been used, and none can be read again.
+        The initial contents; None for zeros, and once every byte has been used.
     span_limit
         The number of spans above which some are joined; 0 if that has never happened.
     history
@@ -222,7 +300,7 @@ class Ledger:
     def __init__(self, nbytes: int, accelerator: Accelerator | None, source: Source | None) -> None:
         self.buffers: Buffers = Buffers(nbytes, accelerator)
         self.spans: Spans = Spans.whole(nbytes, 0)
-        self.loans: tuple[Loans, ...] = _NOTHING_LENT
+        self.loans: Loans = NO_LOANS
         self.uploads: tuple[Upload, ...] = ()
         self.moving: bool = False
         self.shortcuts: Shortcuts = Shortcuts()
@@ -237,30 +315,21 @@ class Ledger:
 
     # --- questions -------------------------------------------------------------------------------
 
-    def others(self, side: int) -> Loans:
-        """Return the loans of the other sides. Those of more than one are a copy."""
-        loans = self.loans
-        if len(loans) == len(_NOTHING_LENT):
-            return loans[1 - side]
-        return joined(loans[:side] + loans[side + 1 :])
-
     def side_of(self, home: Home) -> Side:
         """Return the side of a home. A further accelerator gets one when it is first used."""
         buffers = self.buffers
         # A signal handler may add one, too, in the middle of this.
-        while home not in buffers.homes or len(self.loans) < len(buffers.homes):
+        while home not in buffers.homes:
             with self.lock:
                 if self.moving:
                     self.refuse_reentry()
-                if len(self.loans) <= len(buffers.homes):
-                    self.loans = (*self.loans, NO_LOANS)
                 buffers.add(home)  # type: ignore[arg-type]  # every memory has the host
         return Side(buffers.homes.index(home))
 
     @property
     def aliased(self) -> bool:
         """Whether a writable alias of any side may be alive."""
-        return any(loans.may_be_written for loans in self.loans)
+        return bool(self.loans.live) and self.loans.may_be_written
 
     def is_alone(self, side: int, start: int, stop: int) -> bool:
         """Tell whether a side is the only holder of a range. Of no elements, every side is."""
@@ -269,14 +338,9 @@ class Ledger:
     def shortcut(self, side: Side, layout: Layout) -> Shortcut | None:
         """Return the shortcut for arrays over a layout on one side, up to date.
 
-        Does not wait for transfers: while one is under way, nothing can be used at once.
-
-        Returns
-        -------
-        Shortcut or None
-            None if no buffer or window of the side contains the range. The same object is returned
-            as long as the side has the same buffer, unless the sides hold different parts of the
-            memory.
+        Does not wait for transfers: while one is under way, nothing can be used at once. None if no
+        buffer or window of the side contains the range. It is the same object as long as the side
+        has the same buffer, unless the sides hold different parts of the memory.
         """
         buffers = self.buffers
         if not buffers.windows[side].all:
@@ -327,12 +391,10 @@ class Ledger:
             or (open_logs and not is_use_noted(self, side, start, stop))
         ):
             return _UNUSABLE
-        # As `others`, without the call in the usual case.
-        there = self.loans[1 - side] if len(self.loans) == len(_NOTHING_LENT) else self.others(side)
         return True, not (
             (spans.any(start, stop) if uniform is None else uniform) != mine
             or self.uploads
-            or ((there.leases or there.exposures) and there.may_write_in(start, stop))
+            or (self.loans.live and self.loans.writers(start, stop, ~mine))
             or (self.source is not None and self.source.unwritten.any(start, stop))
         )
 
@@ -343,19 +405,15 @@ class Ledger:
 
     # --- what has been handed out ----------------------------------------------------------------
 
-    def own_loans(self, side: int) -> Loans:
-        """Return the loans of a side; make them when it first hands something out."""
-        loans = self.loans[side]
-        if loans is NO_LOANS:
+    def own_loans(self) -> Loans:
+        """Return the loans; make them when something is first handed out."""
+        if self.loans is NO_LOANS:
             new = Loans()
             with self.lock:
-                known = self.loans
-                loans = known[side]
                 # No signal handler can run between this comparison and the assignment.
-                if loans is NO_LOANS:
-                    self.loans = (*known[:side], new, *known[side + 1 :])
-                    loans = new
-        return loans
+                if self.loans is NO_LOANS:
+                    self.loans = new
+        return self.loans
 
     # --- under the lock --------------------------------------------------------------------------
 
@@ -368,11 +426,6 @@ class Ledger:
         """Wait for the asynchronous copies that an access of a range depends on.
 
         These are all that overlap it. Only reads of the side that a copy comes from need not wait.
-
-        Raises
-        ------
-        RuntimeError
-            In the middle of a transfer. Only code that interrupts it on the same thread sees this.
         """
         if self.moving:
             self.refuse_reentry()
@@ -429,20 +482,14 @@ class Ledger:
     def take_from(self, side: Side, start: int, stop: int) -> None:
         """Let a side no longer hold the bytes of a range that others hold, too."""
         self.shortcuts.revoke()
-        spans = self.spans
-        self.spans = spans.replaced(
-            run._replace(holders=run.holders & ~(1 << side) or run.holders)
-            for run in spans.runs(start, stop)
+        runs = self.spans.runs(start, stop)
+        mine = 1 << side
+        self.spans = self.spans.replaced(
+            run._replace(holders=run.holders & ~mine or run.holders) for run in runs
         )
 
     def refuse_reentry(self) -> Never:
-        """Refuse an access in the middle of a transfer.
-
-        Raises
-        ------
-        RuntimeError
-            Always.
-        """
+        """Raise: this is in the middle of a transfer, interrupted on the same thread."""
         raise RuntimeError(
             "this memory is in the middle of a transfer, and was used from a finaliser or a "
             "signal handler meanwhile; use the Blob outside of them"
@@ -470,3 +517,76 @@ class Ledger:
         # With a watch, every access takes the lock.
         self.watch = Watch(self.lock, self.buffers)
         self.lock = LostLock()  # type: ignore[assignment]  # stands in for the lock
+
+
+# --- the uses that a log counts -------------------------------------------------------------------
+
+
+def note_use(ledger: Ledger, side: Side, start: int, stop: int) -> None:
+    """Record in the open logs the bytes that a copy at each change of side would have moved.
+
+    These are the bytes that another side used last and that this side holds already.
+    """
+    if is_use_noted(ledger, side, start, stop):
+        return
+    # The next use of another side is to be recorded, too.
+    ledger.shortcuts.revoke()
+    last = _last_used(ledger)
+    if last is not None:
+        nbytes = _held_by(1 << side, ledger.spans, last, start, stop)
+        if nbytes:
+            avoided(nbytes)
+    note_arrival(ledger, side, start, stop)
+
+
+def note_arrival(ledger: Ledger, side: Side, start: int, stop: int) -> None:
+    """Record for the open logs that a side has got a non-empty range, and so used it last."""
+    nbytes, mine = ledger.spans.nbytes, 1 << side
+    if stop - start == nbytes:
+        last = Spans.whole(nbytes, mine)
+    else:
+        last = (_last_used(ledger) or Spans.whole(nbytes, 0)).put(start, stop, mine)
+    ledger.last_used = log_generation(), last
+
+
+def is_use_noted(ledger: Ledger, side: Side, start: int, stop: int) -> bool:
+    """Tell whether the open logs know that no other side has used a range since a side did.
+
+    What a side alone holds is copied before another one uses it, so that it may be used unnoted.
+    """
+    if not ledger.buffers.on_several_sides or start >= stop:
+        return True
+    mine, last = 1 << side, _last_used(ledger)
+    if ledger.spans.any(start, stop) == mine:
+        return last is None or not last.any(start, stop) & ~mine
+    return last is not None and last.alike(start, stop) == mine
+
+
+def _held_by(mine: int, spans: Spans, last: Spans, start: int, stop: int) -> int:
+    """Return the number of bytes of a range that a side holds and another one used last."""
+    user, holders = last.alike(start, stop), spans.alike(start, stop)
+    if user is not None and holders is not None:
+        # The usual case, in fewer steps.
+        return stop - start if user and user != mine and holders & mine else 0
+    return sum(
+        held.nbytes
+        for run in last.runs(start, stop)
+        if run.holders and run.holders != mine
+        for held in spans.runs(run.start, run.stop)
+        if held.holders & mine
+    )
+
+
+def noted_user(ledger: Ledger) -> int:
+    """Return as a bit the side that, as the open logs know, used everything last; 0 if none did."""
+    last = _last_used(ledger)
+    return 0 if last is None else last.uniform or 0
+
+
+def _last_used(ledger: Ledger) -> Spans | None:
+    """Return the side that last used each byte; None if no use was noted since a log is open."""
+    if ledger.last_used is None:
+        return None
+    generation, last = ledger.last_used
+    known = generation == log_generation() and last.nbytes == ledger.spans.nbytes
+    return last if known else None

@@ -68,13 +68,7 @@ class Source:
         return self._function
 
     def contents(self) -> NDArray[np.uint8]:
-        """Return all bytes. Read-only for the caller.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If the function returns something else.
-        """
+        """Return all bytes. Read-only for the caller."""
         contents = self._contents
         if contents is None:
             contents = self._opened()()

@@ -158,25 +158,13 @@ class Spans:
             start = end
 
     def lacking(self, start: int, stop: int, holder: int) -> list[Run]:
-        """Return the runs of a range that a side does not hold.
-
-        Parameters
-        ----------
-        start, stop
-            The range.
-        holder
-            The side, as a bit mask.
-        """
+        """Return the runs of a range that a side, as a bit mask, does not hold."""
         return [run for run in self.runs(start, stop) if not run.holders & holder]
 
     def replaced(self, runs: Iterable[Run]) -> Spans:
-        """Return a map with other holders in a range.
+        """Return a map with other holders in a range, of which these are the runs.
 
-        Parameters
-        ----------
-        runs
-            The runs of that range: in order, without gaps, none of them empty. Without runs,
-            nothing changes.
+        They are in order, without gaps, and none is empty. Without runs, nothing changes.
         """
         runs = list(runs)
         if not runs:
@@ -246,6 +234,11 @@ class Spans:
             run._replace(holders=holder) if run.holders & holder else run
             for run in self.runs(start, stop)
         )
+
+    def without(self, start: int, stop: int, holder: int) -> Spans:
+        """Return a map in which a side does not hold a range."""
+        runs = self.runs(start, stop)
+        return self.replaced(run._replace(holders=run.holders & ~holder) for run in runs)
 
     def _indices(self, start: int, stop: int) -> tuple[int, int]:
         """Return the indices of the first and the last span of a range."""

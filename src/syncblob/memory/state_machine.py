@@ -40,9 +40,6 @@ from syncblob.memory.spans import Run, Spans
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from syncblob.memory.borrows_and_aliases import Lease
-    from syncblob.memory.untracked_aliases import Exposure
-
 
 class Head(enum.IntEnum):
     """Where the newest contents are: on the host, on the Blob's accelerator, or on both.
@@ -118,21 +115,10 @@ COLUMNS = (0, len(Access))
 
 
 def look_up(held: int, side: int, access: Access) -> tuple[Brings, int]:
-    """Look an access up in the table, which tells of two sides; the others are one side to it.
+    """Look an access up in the table: what comes to its side, and the holders afterwards.
 
-    Parameters
-    ----------
-    held
-        The sides that hold a range, as a bit mask.
-    side, access
-        The access.
-
-    Returns
-    -------
-    brings
-        What comes to the side.
-    holders
-        The sides that hold the range afterwards.
+    The table tells of two sides; `held` is a bit mask of any number, of which the others are one
+    side to it.
     """
     mine = 1 << side
     others = held & ~mine
@@ -149,32 +135,13 @@ def head_over(spans: Spans, start: int, stop: int, side: Side = Side.ACCELERATOR
 
 
 def plan_access(  # noqa: PLR0913  # an access, and who else may write
-    spans: Spans,
-    side: Side,
-    access: Access,
-    start: int,
-    stop: int,
-    *,
-    writers: Sequence[Sequence[Lease | Exposure]] = (),
+    spans: Spans, side: Side, access: Access, start: int, stop: int, *, writers: Sequence[Run] = ()
 ) -> tuple[list[Run], list[Run]]:
     """Apply the table to every run of a range.
 
-    Parameters
-    ----------
-    spans
-        The holders before.
-    side, access, start, stop
-        The access.
-    writers
-        The leases and exposures of each side: they may write at any moment.
-
-    Returns
-    -------
-    pieces
-        The runs to copy to its side, with the sides that hold them. A run that no side holds is
-        filled from the source.
-    runs
-        The holders of its range afterwards.
+    Returns the runs to copy to its side, with the sides that hold them, and the holders of the
+    range afterwards. A run that no side holds is filled from the source. `writers` are the ranges
+    that may be written at any moment, with the sides where.
     """
     holder = 1 << side
     # The bytes that writers of sides reach, by the mask of these sides.
@@ -185,33 +152,19 @@ def plan_access(  # noqa: PLR0913  # an access, and who else may write
         brings, holders = look_up(run.holders, side, access)
         if brings is not NOTHING:
             pieces.append(run)
-        if brings is COPY and access is CONST and any(writers):
+        if brings is COPY and access is CONST and writers:
             for sides in (holder, run.holders):
                 if sides not in reached:
-                    reached[sides] = _reached(spans.nbytes, sides, writers)
+                    ranges = [writer[:2] for writer in writers if writer.holders & sides]
+                    reached[sides] = Spans.covering(spans.nbytes, ranges)
             runs += _after_copy(run, holder, reached[holder], reached[run.holders])
         else:
             runs.append(run._replace(holders=holders))
     return pieces, runs
 
 
-def _reached(nbytes: int, sides: int, writers: Sequence[Sequence[Lease | Exposure]]) -> Spans:
-    """Return a map with 1 for the bytes that the leases and exposures of sides may write into."""
-    ranges = [
-        (writer.start, writer.stop)
-        for side, each in enumerate(writers)
-        if sides >> side & 1
-        for writer in each
-    ]
-    return Spans.covering(nbytes, ranges)
-
-
 def _after_copy(run: Run, holder: int, here: Spans, there: Spans) -> Iterator[Run]:
-    """Yield the holders of a run after a const access has copied it from others that hold it.
-
-    The maps are those of `_reached`, of the side of the access and of the others. Only their spans
-    in the run are read, so that an access takes no longer than it takes to sort the writers.
-    """
+    """Yield the holders of a run that a const access has copied, with what writers here reach."""
     for part in there.runs(run.start, run.stop):
         if part.holders:
             # Later writes there must be copied again.

@@ -29,7 +29,7 @@ from syncblob.calls.torch.devices import require_reach
 from syncblob.calls.torch.tracing import untraced
 from syncblob.devices import HOST, Side
 from syncblob.memory import CONST, MUTABLE, Access, SyncedMemory
-from syncblob.memory.borrows_and_aliases import NO_LOANS
+from syncblob.memory.loans import NO_LOANS
 from syncblob.memory.verify import verifying
 
 if TYPE_CHECKING:
@@ -121,10 +121,10 @@ def host_alias(blob: BlobCore, place: int, noted: NotedPlace | None = None) -> t
             # The Blob has another diff now, because its base shares one.
             return None
     array = exported.view()
-    loans = memory.ledger.loans[Side.HOST]
+    loans = memory.ledger.loans
     if loans is NO_LOANS:
-        loans = memory.ledger.own_loans(Side.HOST)
-    loans.lease(array, _KIND, layout.start, layout.stop, noted)
+        loans = memory.ledger.own_loans()
+    loans.lend(array, _KIND, Side.HOST, layout.start, layout.stop, noted)
     capsule = array.__dlpack__()
     # As `_of_capsule`.
     tensor: torch.Tensor = (

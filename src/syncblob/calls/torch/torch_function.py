@@ -30,8 +30,8 @@ from syncblob.devices import HOST, timed_computations
 from syncblob.devices.cuda import CudaBackend
 from syncblob.guards import require_device
 from syncblob.memory import CONST, MUTABLE, has_written, in_room, run_writer
+from syncblob.memory.accesses import expose
 from syncblob.memory.operations import innermost_of
-from syncblob.memory.untracked_aliases import expose
 from syncblob.memory.verify import verifying
 
 if TYPE_CHECKING:

@@ -1431,8 +1431,9 @@ class Blob(Operators, NdarrayMethods):
                 array = exported.view()
                 noted = user_instruction()
                 reach = layout.start, layout.stop
-                held.ledger.own_loans().lend(array, "DLPack", Side.HOST, *reach, noted)
-                if shortcut.writable:
+                loans = held.ledger.own_loans()
+                loans.lend(array, "DLPack", Side.HOST, *reach, noted)
+                if shortcut.writable and held.ledger.loans is loans:
                     return array.__dlpack__(max_version=max_version)
         capsule = export_dlpack.export(
             self.memory,

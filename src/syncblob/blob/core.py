@@ -100,8 +100,10 @@ class AccessorArrays:
         return AccessorArrays(self.shortcut, self.const, self.writable, self.exported, tensor)
 
 
-# Stands for the arrays of a view that was read once.
+# Stands for the arrays of a side that was used once.
 NOT_YET = AccessorArrays(NO_SHORTCUT, None, None, None)
+_NOTHING = {None, NOT_YET}
+_used_once: dict[tuple[AccessorArrays | None, ...], tuple[AccessorArrays | None, ...]] = {}
 
 
 def keep_diff(blob: BlobCore) -> None:
@@ -748,17 +750,8 @@ class BlobCore:
         if side and memory.device_home is not self.home:
             side = self.accelerator_side(memory)
         buffer = acquire(memory.ledger, side, CONST, layout, reason)
-        if (
-            not side
-            and kept is None
-            and self._base is not None
-            and memory.ledger.spans.uniform is None
-        ):
-            # Most views of a part are read once. The next read makes arrays to keep. On an
-            # accelerator, their shortcut also tells an eviction when the part was last used.
-            arrays = list(self.accessor_arrays)
-            arrays[place] = NOT_YET
-            self.accessor_arrays = tuple(arrays)
+        if kept is None:
+            self._note_first_use(place, memory)
             return buffer.view(memory.ledger.buffers.homes[side], layout, writable=False)
         # The Blob may have another diff now, because its base shares one.
         if kept is None or kept.shortcut.buffer is not buffer or not kept.shortcut.readable:
@@ -769,7 +762,7 @@ class BlobCore:
             return buffer.view(memory.ledger.buffers.homes[side], layout, writable=False)
         return kept.const.view()
 
-    def borrow(self, place: int, access: Access, reason: str) -> Any:  # noqa: C901  # as above
+    def borrow(self, place: int, access: Access, reason: str) -> Any:  # noqa: C901, PLR0912  # as above
         """Return a writable borrow of data or diff on a side."""
         kept: Any = self.accessor_arrays[place]
         memory: Any = self.known_memory
@@ -789,8 +782,8 @@ class BlobCore:
                     kept = self.accessor_arrays[place] or kept
                 array = kept.writable.view()
                 # Only NumPy arrays have a write permission to revoke.
+                loans = memory.ledger.loans
                 if not side or type(array) is np.ndarray:
-                    loans = memory.ledger.loans
                     if loans is NO_LOANS:
                         loans = memory.ledger.own_loans()
                     # As `Loans.lend`, without the call.
@@ -802,22 +795,37 @@ class BlobCore:
                     loans.live.add(loan)
                     if loans.index is not None:
                         loans.file(loan)
-                if kept.shortcut.writable:
-                    return array
                 ledger = memory.ledger
+                # In this order; see `Loans`.
+                if kept.shortcut.writable and ledger.loans is loans:
+                    return array
                 with ledger.lock:
                     # Beside an alias of another side.
                     reach = layout.reach
                     current = ledger.buffers.containing(side, *reach) is kept.shortcut.buffer
-                    if current and ledger.is_alone(side, *reach):
+                    if current and ledger.loans is loans and ledger.is_alone(side, *reach):
                         return array
         self.require_writable(reason)
         side = _SIDES[place & 1]
         if side and memory.device_home is not self.home:
             side = self.accelerator_side(memory)
         array = memory.lend(side, access, layout, reason)
-        self.keep_arrays(place, memory)
+        if kept is None:
+            self._note_first_use(place, memory)
+        else:
+            self.keep_arrays(place, memory)
         return array
+
+    def _note_first_use(self, place: int, memory: SyncedMemory) -> None:
+        """Let the next use keep arrays: there may be many Blobs that are used once on a side."""
+        arrays = list(self.accessor_arrays)
+        arrays[place] = NOT_YET
+        once = tuple(arrays)
+        # Many have the same.
+        self.accessor_arrays = _used_once.setdefault(once, once) if {*once} <= _NOTHING else once
+        if place & 1:
+            # A shortcut that is asked for would tell this.
+            memory.ledger.shortcuts.note_use()
 
     def keep_arrays(self, place: int, memory: SyncedMemory) -> None:  # noqa: C901  # cases
         """Keep arrays from which later accesses make views; see ``Home.kept_views``."""

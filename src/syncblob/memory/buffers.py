@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 from bisect import bisect_left, bisect_right
+from functools import lru_cache
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -47,24 +48,16 @@ def allocate_on_host(
 
 
 class Window:
-    """A buffer of a range of a memory, or of all of it.
-
-    Attributes
-    ----------
-    start, stop
-        The range.
-    array
-        The buffer, in which the byte at `start` is the first.
-    exporter
-        The object that aliases are made over; see `Home.exporter`. None if there was none yet.
-    """
+    """A buffer of a range of a memory, or of all of it."""
 
     __slots__ = ("array", "exporter", "start", "stop")
 
     def __init__(self, start: int, stop: int, array: Any) -> None:
         self.start: int = start
         self.stop: int = stop
+        # The buffer, in which the byte at `start` is the first.
         self.array: Any = array
+        # The object that aliases are made over; see `Home.exporter`.
         self.exporter: Any = None
 
     @property
@@ -103,27 +96,30 @@ class Window:
         return home.alias(self.exporter, self.inner(layout))
 
 
+@lru_cache(maxsize=64)
+def _homes(accelerator: Accelerator | None) -> tuple[Home, ...]:
+    return (HOST,) if accelerator is None else (HOST, accelerator)
+
+
 _START = attrgetter("start")
 
 
 class Windows:
-    """The windows of a side: of disjoint ranges, in ascending order. Immutable.
+    """The windows of a side: of disjoint ranges, in ascending order. Immutable."""
 
-    Attributes
-    ----------
-    all
-        The windows.
-    whole
-        The window that is everything; None if there is none.
-    """
-
-    __slots__ = ("all", "whole")
+    __slots__ = ("_parts", "whole")
 
     def __init__(self, nbytes: int = 0, *windows: Window) -> None:
-        self.all: tuple[Window, ...] = windows
+        self._parts: tuple[Window, ...] = windows
+        # The window that is everything; None if there is none.
         self.whole: Window | None = None
         if len(windows) == 1 and windows[0].start == 0 and windows[0].stop == nbytes:
-            self.whole = windows[0]
+            self._parts, self.whole = (), windows[0]
+
+    @property
+    def all(self) -> tuple[Window, ...]:
+        """The windows."""
+        return self._parts if self.whole is None else (self.whole,)
 
     def containing(self, start: int, stop: int) -> Window | None:
         """Return the window that contains a range; None if none does."""
@@ -155,43 +151,28 @@ NO_WINDOWS = Windows()
 
 
 class Buffers:
-    """The windows of each side.
+    """The windows of each side."""
 
-    Parameters
-    ----------
-    nbytes
-        The number of bytes of each side.
-    accelerator
-        The backend of the first accelerator; None if it is chosen on first use.
-
-    Attributes
-    ----------
-    accelerator
-        The backend of the first accelerator; None if none was used yet.
-    homes
-        The homes of all sides, without the first accelerator if none was used yet.
-    all_sides
-        The sides: at least the host and the first accelerator.
-    windows
-        The windows of each side.
-    nbytes
-        As above.
-    name
-        The name of this memory in the log; empty if it has none.
-    serial
-        The number that tells memories apart in the log.
-    """
-
-    __slots__ = ("accelerator", "all_sides", "homes", "name", "nbytes", "serial", "windows")
+    __slots__ = ("_serial", "accelerator", "all_sides", "homes", "name", "nbytes", "windows")
 
     def __init__(self, nbytes: int, accelerator: Accelerator | None) -> None:
+        # The backend of the first accelerator; None if it is chosen on first use.
         self.accelerator: Accelerator | None = accelerator
-        self.homes: tuple[Home, ...] = (HOST,) if accelerator is None else (HOST, accelerator)
+        # Those of all sides, without the first accelerator if none was used yet.
+        self.homes: tuple[Home, ...] = _homes(accelerator)
+        # At least the host and the first accelerator.
         self.all_sides: tuple[Side, ...] = _PAIR
         self.windows: list[Windows] = [NO_WINDOWS, NO_WINDOWS]
         self.nbytes: int = nbytes
+        # That of the memory in the log; empty if it has none.
         self.name: str = ""
-        self.serial: int = next_serial()
+        self._serial: int = 0
+
+    @property
+    def serial(self) -> int:
+        """The number that tells memories apart in the log."""
+        self._serial = self._serial or next_serial()
+        return self._serial
 
     @property
     def on_several_sides(self) -> bool:

@@ -22,12 +22,13 @@ from syncblob.devices import Side
 from syncblob.devices.base import WRITERS
 from syncblob.memory.buffers import Window, Windows
 from syncblob.memory.ledger import REMEMBERED, Transition, note_arrival, note_use, noted_user
-from syncblob.memory.loans import require_announced, restore
+from syncblob.memory.loans import NO_LOANS, require_announced, restore
 from syncblob.memory.operations import innermost_of, is_written_elsewhere, reside
 from syncblob.memory.spans import Run, Spans
 from syncblob.memory.state_machine import (
     COLUMNS,
     CONST,
+    COPY,
     MUTABLE,
     NOTHING,
     OVERWRITE,
@@ -65,56 +66,36 @@ _new = tuple.__new__
 
 
 class Change(NamedTuple):
-    """A change of the state of a memory, as planned.
+    """A change of the state of a memory, as planned."""
 
-    Attributes
-    ----------
-    side
-        The side that gets bytes.
-    before, after
-        The maps.
-    start, stop
-        The range of the access.
-    pieces
-        The runs to copy to the side, with the sides that hold them. A run that no side holds is
-        filled from the source.
-    copied
-        The direction of the copies; empty if there are none.
-    losers, lost
-        The sides whose contents become stale, as a bit mask, and the ranges. Borrows of these lose
-        their write permission.
-    writes
-        Whether aliases lose it too, and exposures of these sides end.
-    zeroed
-        Whether the side's buffer is filled with zeros first.
-    counted
-        Whether it is an access, which needs a buffer, and of which open logs count what it avoids.
-    prepare
-        A function of the ledger, the change and the reason, in place of the copies. It does what
-        can fail, and returns the windows that the side gets, and the uploads that it has started.
-    undo
-        A function of the ledger that is called if `prepare` or anything after it fails.
-    between
-        The map while the side gets another buffer, or none; None if the buffer stays.
-    needed
-        The bytes that it allocates, for an error; None for those of the whole memory.
-    """
-
+    # The side that gets bytes, the maps, and the range of the access.
     side: Side
     before: Spans
     after: Spans
     start: int
     stop: int
+    # The runs to copy to the side, with the sides that hold them. If none does, the source has it.
     pieces: Sequence[Run] = ()
+    # The direction of the copies; empty if there are none.
     copied: str = ""
+    # The sides whose contents become stale, as a bit mask, and the ranges. Borrows of these lose
+    # their write permission.
     losers: int = 0
     lost: Sequence[tuple[int, int]] = ()
+    # Whether aliases lose it too, and exposures of these sides end.
     writes: bool = False
+    # Whether the side's buffer is filled with zeros first.
     zeroed: bool = False
+    # Whether it is an access, which needs a buffer, and of which open logs count what it avoids.
     counted: bool = False
+    # In place of the copies: does what can fail, and returns the windows that the side gets, and
+    # the uploads that it has started.
     prepare: Callable[[Ledger, Change, str], tuple[Windows, Sequence[Upload]]] | None = None
+    # Called if `prepare` or anything after it fails.
     undo: Callable[[Ledger], None] | None = None
+    # The map while the side gets another buffer, or none; None if the buffer stays.
     between: Spans | None = None
+    # The bytes that it allocates, for an error; None for those of the whole memory.
     needed: int | None = None
 
 
@@ -140,22 +121,26 @@ def plan(  # noqa: C901, PLR0913, PLR0917  # the usual access is planned without
     changed = start, stop
     held = before.uniform if before.uniform is not None else before.alike(start, stop)
     # Bytes that an alias writes during the copy must be copied again.
-    writers = loans.writers(start, stop) if loans.live else ()
+    writers = () if writes or not loans.live else loans.writers(start, stop)
     pair = len(buffers.all_sides) == len(DIRECTIONS)
+    alike, brings, holders = held is not None and pair and start < stop, NOTHING, 0
+    if alike:
+        brings, holders = TABLE[held][COLUMNS[side] + access]  # type: ignore[index]  # it is alike
+        if writers and brings is COPY:
+            holders = held  # type: ignore[assignment]  # as above
+            # Else only a part of it stays where it is.
+            alike = any(x.start <= start and stop <= x.stop and x.side != side for x in writers)
     if initial or not nbytes:
         # The first access allocates and fills a whole buffer.
         changed = 0, nbytes
         after = Spans.whole(nbytes, mine if initial or writes else before.holders[0] | mine)
-    elif held is None or writers or not pair:
-        reach = [Run(each.start, each.stop, 1 << each.side) for each in writers]
-        pieces, runs = plan_access(before, side, access, start, stop, writers=reach)
-        after = before.replaced(runs)
-    elif start < stop:
-        brings, holders = TABLE[held][COLUMNS[side] + access]
+    elif alike:
         pieces = () if brings is NOTHING else (_new(Run, (start, stop, held)),)
         after = before.put(start, stop, holders) if part else Spans.whole(nbytes, holders)
     else:
-        after = before
+        reach = [Run(each.start, each.stop, 1 << each.side) for each in writers]
+        pieces, runs = plan_access(before, side, access, start, stop, writers=reach)
+        after = before.replaced(runs)
     if after is not before and len(after.holders) > 1:
         pieces, after = shorten(ledger, pieces, after, side, start, stop)
     lost: Sequence[tuple[int, int]] = ()
@@ -344,6 +329,9 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
                 ledger.spans = change.between
             # Harmless before the map changes: bytes that the map does not count may hold anything.
             buffers.windows[side] = windows
+            if loans.idle:
+                # They take memory, and a side that is used for the first time may be the last.
+                ledger.loans = NO_LOANS
         user = -1
         if open_logs:
             if copied and len(pieces) == 1 and pieces[0][:2] == (start, stop):
@@ -370,7 +358,7 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
         if happened:
             # Two more frames are ours: this function and its caller.
             noted = user_instruction(3)
-            entry = _new(Transition, (reason, before, after, copied, noted, start, stop))
+            entry = _new(Transition, (reason, before, after, copied, start, stop, *noted))
             ledger.history = (*ledger.history[1 - REMEMBERED :], entry)
         if loans.live and lost:
             loans.note_end(revoked, ledger.history if happened else (), losers, writes=writes)

@@ -9,6 +9,7 @@ the buffer under it, whose attributes tell whether the array may be read, or wri
 from __future__ import annotations
 
 import threading
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, Never
 
 from syncblob._locks_lost_in_fork import LostLock, is_lost, notify
@@ -19,11 +20,12 @@ from syncblob.memory.loans import NO_LOANS, Loans
 from syncblob.memory.spans import Run, Spans
 from syncblob.memory.state_machine import CONST, Access, Head, head_over
 from syncblob.memory.verify import Watch
-from syncblob.transfers import avoided, follow_logs, log_generation, open_logs
+from syncblob.transfers import avoided, followers, log_generation, open_logs
 
 if TYPE_CHECKING:
+    from types import CodeType
+
     from syncblob._layout import Layout
-    from syncblob._source_lines import NotedPlace
     from syncblob.devices.base import Accelerator, Home, Push
     from syncblob.memory.sources import Source
 
@@ -34,6 +36,8 @@ _MOST_PARTS = 64
 REMEMBERED = 8
 
 _UNUSABLE = (False, False)
+_NO_SIDES: Any = ()
+_NO_PARTS: Any = MappingProxyType({})
 
 
 class Upload(NamedTuple):
@@ -47,29 +51,21 @@ class Upload(NamedTuple):
 
 
 class Transition(NamedTuple):
-    """A change of the head of a memory, or a copy that left the head as it was.
+    """A change of the head of a memory, or a copy that left the head as it was."""
 
-    Attributes
-    ----------
-    reason
-        The access.
-    map_before, map_after
-        Which sides held which bytes.
-    copied
-        ``"upload"``, ``"download"`` or ``""``.
-    noted
-        The fields of `place`, which takes longer to make.
-    start, stop
-        The range of the access.
-    """
-
+    # The access, and which sides held which bytes.
     reason: str
     map_before: Spans
     map_after: Spans
+    # "upload", "download", "peer" or "".
     copied: str
-    noted: NotedPlace
+    # The range of the access.
     start: int
     stop: int
+    # The fields of `place`, which takes longer to make.
+    code: CodeType
+    instruction: int
+    library: str | None
 
     @property
     def before(self) -> Head:
@@ -84,7 +80,7 @@ class Transition(NamedTuple):
     @property
     def place(self) -> Place:
         """The line of the user's code that made the access."""
-        return Place(*self.noted)
+        return Place(self.code, self.instruction, self.library)
 
     def gives(self, start: int, stop: int, holder: int) -> bool:
         """Tell whether it has made one side the only holder of a range."""
@@ -104,32 +100,23 @@ def first_write(reason: str, nbytes: int) -> Transition:
     """Return the entry of the first write of a memory, on the host and of everything."""
     before, after = Spans.whole(nbytes, 0), Spans.whole(nbytes, 1 << Side.HOST)
     # Three more frames are ours: this function, its caller, and the method of the Blob.
-    return Transition(reason, before, after, "", user_instruction(4), 0, nbytes)
+    return Transition(reason, before, after, "", 0, nbytes, *user_instruction(4))
 
 
 class Shortcut:
-    """A buffer of one side, and whether arrays over it, or over a part, may be used at once.
-
-    Attributes
-    ----------
-    buffer
-        The buffer, or the window that the part lies in.
-    side
-        The side.
-    readable
-        Whether a const access has nothing to do: the side holds the newest contents, nothing is
-        under way to it, and no open log has to be told.
-    writable
-        Whether this is true of every access: no other side holds them, no alias of another side may
-        write, and no upload reads them.
-    """
+    """A buffer of one side, and whether arrays over it, or over a part, may be used at once."""
 
     __slots__ = ("buffer", "readable", "side", "writable")
 
     def __init__(self, buffer: Any, side: Side = Side.HOST, *, usable: bool = False) -> None:
+        # The window.
         self.buffer: Any = buffer
         self.side: Side = side
+        # Whether a const access has nothing to do: the side holds the newest contents, nothing is
+        # under way to it, and no open log has to be told.
         self.readable: bool = usable
+        # Whether this is true of every access: no other side holds them, no alias of another side
+        # may write, and no upload reads them.
         self.writable: bool = usable
 
 
@@ -144,26 +131,19 @@ class Shortcuts:
     """The shortcuts of a memory.
 
     Use it under the memory's lock. Only `clear` needs none: at worst, it makes accesses slower.
-
-    Attributes
-    ----------
-    sides
-        The shortcut of each side's buffer, valid for any part of it; None if never asked for.
-        Further accelerators are missing until then.
-        It stays with the buffer, so that arrays are current again when their side is.
-    epoch
-        An object that is replaced whenever any shortcut is cleared.
-    parts
-        Those of parts while the sides hold different parts of the memory, or the side has windows,
-        by side, start and stop. They end with the next change.
     """
 
-    __slots__ = ("__weakref__", "epoch", "parts", "sides")
+    __slots__ = ("epoch", "parts", "sides")
 
     def __init__(self) -> None:
+        # Replaced whenever any shortcut is cleared.
         self.epoch: object = object()
-        self.sides: list[Shortcut | None] = [None, None]
-        self.parts: dict[tuple[int, int, int], Shortcut] = {}
+        # That of each side's buffer, valid for any part of it; None or missing if never asked for.
+        # It stays with the buffer, so that arrays are current again when their side is.
+        self.sides: list[Shortcut | None] = _NO_SIDES
+        # Those of parts while the sides hold different parts of the memory, or the side has
+        # windows, by side, start and stop. They end with the next change.
+        self.parts: dict[tuple[int, int, int], Shortcut] = _NO_PARTS
 
     def of(self, key: tuple[Side, int, int], buffer: Any, *, part: bool) -> Shortcut:
         """Return the shortcut of a side's buffer, or of a part of it.
@@ -171,15 +151,19 @@ class Shortcuts:
         The key has the side, start and stop of the part for which alone it is valid if it is of a
         `part`.
         """
-        side, parts = key[0], self.parts
+        side = key[0]
+        # Nothing is called in the assignments, so none that a signal handler makes is lost.
         while side >= len(self.sides):
-            self.sides.append(None)
-        shortcut = parts.get(key) if part else self.sides[side]
+            self.sides = [*self.sides, None]
+        if part and self.parts is _NO_PARTS:
+            self.parts = {}
+        sides, parts = self.sides, self.parts
+        shortcut = parts.get(key) if part else sides[side]
         if shortcut is None or shortcut.buffer is not buffer:
             new = Shortcut(buffer, side)
             # A signal handler or a finaliser may have made one meanwhile. None can run from here
             # on: nothing is called. So no shortcut that may be used is ever unknown.
-            shortcut = (parts[key] if key in parts else None) if part else self.sides[side]  # noqa: SIM401  # `get` is a call
+            shortcut = (parts[key] if key in parts else None) if part else sides[side]  # noqa: SIM401  # `get` is a call
             if shortcut is None or shortcut.buffer is not buffer:
                 if shortcut is not None:
                     shortcut.readable = shortcut.writable = False
@@ -187,7 +171,7 @@ class Shortcuts:
                 if part:
                     parts[key] = new
                 else:
-                    self.sides[side] = new
+                    sides[side] = new
         return shortcut
 
     def limit(self) -> None:
@@ -213,6 +197,11 @@ class Shortcuts:
                 if shortcut is not None:
                     shortcut.readable = shortcut.writable = False
 
+    def note_use(self) -> None:
+        """Let the next search for a buffer to evict see a use without a shortcut."""
+        if type(self.epoch) is not object:
+            self.clear()
+
     def revoke(self) -> None:
         """Clear all shortcuts, before a change of state."""
         self.epoch = object()
@@ -230,38 +219,7 @@ class Shortcuts:
 
 
 class Ledger:
-    """The state of a memory.
-
-    Attributes
-    ----------
-    buffers
-        The buffers.
-    spans
-        The map of the bytes.
-    loans
-        What has been handed out; see `own_loans`.
-    uploads
-        The asynchronous uploads that later accesses may have to wait for.
-    moving
-        True while bytes are moving or the state is about to change. An access that interrupts this,
-        on the same thread, is refused.
-    shortcuts
-        The shortcuts.
-    follows_logs
-        Whether opened logs revoke the shortcuts.
-    watch
-        The const exports that `verified_const` checks.
-    source
-        The initial contents; None for zeros, and once every byte has been used.
-    span_limit
-        The number of spans above which some are joined; 0 if that has never happened.
-    history
-        The last transitions, oldest first.
-    last_used
-        While a log is open: its generation, and the side that last used each byte.
-    lock
-        Held while any of this changes.
-    """
+    """The state of a memory."""
 
     # The paths without the lock. An access may skip the lock if all it has to do is return an
     # array: its side holds all of its range, no upload is under way, and nothing is watched. This
@@ -299,17 +257,29 @@ class Ledger:
 
     def __init__(self, nbytes: int, accelerator: Accelerator | None, source: Source | None) -> None:
         self.buffers: Buffers = Buffers(nbytes, accelerator)
+        # The map of the bytes.
         self.spans: Spans = Spans.whole(nbytes, 0)
+        # What has been handed out; see `own_loans`.
         self.loans: Loans = NO_LOANS
+        # The asynchronous copies that later accesses may have to wait for.
         self.uploads: tuple[Upload, ...] = ()
+        # True while bytes are moving or the state is about to change. An access that interrupts
+        # this, on the same thread, is refused.
         self.moving: bool = False
         self.shortcuts: Shortcuts = Shortcuts()
+        # Whether opened logs revoke them.
         self.follows_logs: bool = False
+        # The const exports that `verified_const` checks.
         self.watch: Watch | None = None
+        # The initial contents; None for zeros, and once every byte has been used.
         self.source: Source | None = source
+        # The number of spans above which some are joined; 0 if that has never happened.
         self.span_limit: int = 0
+        # The last transitions, oldest first.
         self.history: tuple[Transition, ...] = ()
+        # While a log is open: its generation, and the side that last used each byte.
         self.last_used: tuple[int, Spans] | None = None
+        # Held while any of this changes.
         self.lock: threading.RLock = threading.RLock()
         notify(self)
 
@@ -352,7 +322,7 @@ class Ledger:
             shortcuts = self.shortcuts
             if not self.follows_logs and buffers.on_several_sides:
                 # Only memories with buffers on several sides tell logs anything.
-                follow_logs(shortcuts)
+                followers.add(self)
                 self.follows_logs = True
             if shortcuts.parts:
                 shortcuts.limit()
@@ -419,7 +389,7 @@ class Ledger:
 
     def note(self, reason: str, start: int, stop: int) -> None:
         """Append to the history what has happened to a range without a change of the map."""
-        fields = reason, self.spans, self.spans, "", user_instruction(3), start, stop
+        fields = reason, self.spans, self.spans, "", start, stop, *user_instruction(3)
         self.history = (*self.history[1 - REMEMBERED :], Transition(*fields))
 
     def await_uploads(self, side: Side, access: Access, start: int, stop: int) -> None:

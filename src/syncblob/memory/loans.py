@@ -74,26 +74,19 @@ class Loan(Reference):
     """A range of a side that was handed out: a weak reference to what dies with its last use.
 
     An exposure refers to the ledger, because it is never known to end.
-
-    Attributes
-    ----------
-    kind
-        `BORROW`, `EXPOSED`, `SHARED`, or the protocol of an alias, as named in the warning.
-    side, start, stop
-        The range. It does not change.
-    noted
-        The fields of `place`; None for borrows.
-    ended
-        The entry of the memory's history that last made an alias stale. Absent until then.
     """
 
     __slots__ = ("ended", "kind", "noted", "side", "start", "stop")
 
+    # `BORROW`, `EXPOSED`, `SHARED`, or the protocol of an alias, as named in the warning.
     kind: str
+    # The range, which does not change.
     side: Side
     start: int
     stop: int
+    # The fields of `place`; None for borrows.
     noted: NotedPlace | None
+    # The entry of the history that last made an alias stale. Absent until then.
     ended: Transition
 
     @property
@@ -132,28 +125,23 @@ class Loans:
     `live`. So it lacks no loan that was added before a search: either `live` had it by then, or
     whoever added it found the index.
 
-    A memory that has never handed anything out has `NO_LOANS`.
-
-    Attributes
-    ----------
-    live
-        The loans. Never iterate over the set itself: they vanish at any time.
-    index
-        The loans by range; None until many of them have been searched several times.
-    foreign
-        The sides, as a bit mask, whose buffers other code has made, and expects later writes in: an
-        array that was adopted, or shared memory. They stay for good, even when no longer exposed.
-    ended
-        The last borrows that ended, each with the memory's history at that time.
+    A memory that has handed nothing out has `NO_LOANS`. It may get them again, after its shortcuts
+    were revoked. So who adds a loan without the lock asks the shortcut afterwards, and then whether
+    the memory still has these loans.
     """
 
     __slots__ = ("_comparisons", "ended", "foreign", "index", "live")
 
     def __init__(self) -> None:
+        # Never iterate over the set itself: they vanish at any time.
         self.live: set[Loan] = set()
+        # By range; None until many of them have been searched several times.
         self.index: _Index | None = None
         self._comparisons: int = 0
+        # The sides, as a bit mask, whose buffers other code has made, and expects later writes in:
+        # an array that was adopted, or shared memory. They stay, even when no longer exposed.
         self.foreign: int = 0
+        # The last borrows that ended, each with the memory's history at that time.
         self.ended: tuple[tuple[Loan, tuple[Transition, ...]], ...] = ()
 
     def lend(  # noqa: PLR0913, PLR0917  # a range, and to whom
@@ -218,6 +206,11 @@ class Loans:
     def of(self, side: int) -> list[Loan]:
         """Return all of a side."""
         return [each for each in list(self.live) if each.side == side]
+
+    @property
+    def idle(self) -> bool:
+        """Whether there is nothing to remember."""
+        return not (self.live or self.foreign or self.ended)
 
     @property
     def may_be_written(self) -> bool:
@@ -331,28 +324,20 @@ class _Index:
     """Loans by range, also those whose arrays have died.
 
     Each step of a search may be repeated, because a signal handler may search in the middle of it.
-
-    Attributes
-    ----------
-    filled
-        Whether it may be searched.
-    fresh
-        Loans that have been added since the last search. Not a set: one that was large is slow to
-        iterate over when it is empty, too.
-    count
-        The number of the others.
-    levels
-        The others. The first key is the number of bits of the length of their ranges, so that two
-        to the power of it is more than the length. The second is the start of the range in units of
-        that. So a range of this level that overlaps another starts in the units of the other or in
-        the one before them.
     """
 
     __slots__ = ("count", "filled", "fresh", "levels")
 
     def __init__(self) -> None:
+        # Whether it may be searched.
         self.filled: bool = False
+        # Those that have been added since the last search. Not a set: one that was large is slow to
+        # iterate over when it is empty, too.
         self.fresh: deque[Loan] = deque()
+        # The number of the others, and they themselves. The first key is the number of bits of the
+        # length of their ranges, so that two to the power of it is more than the length. The second
+        # is the start of the range in units of that. So a range of this level that overlaps another
+        # starts in the units of the other or in the one before them.
         self.count: int = 0
         self.levels: dict[int, dict[int, set[Loan]]] = {}
 
@@ -426,15 +411,7 @@ def announcing(ledger: Ledger, action: str, function: Callable[..., Any], *args:
 
 
 def announce(action: str, stale: set[Loan], announced: list[set[Loan]]) -> None:
-    """Warn of aliases that an access makes stale, and add them to those announced.
-
-    Raises
-    ------
-    StaleAliasWarning
-        If the user's filters turn it into an error.
-    RuntimeError
-        After too many warnings.
-    """
+    """Warn of aliases that an access makes stale, and add them to those announced."""
     if len(announced) == _MOST_WARNINGS:
         raise RuntimeError(
             f"{action} gave up after {_MOST_WARNINGS} warnings, because new aliases appeared after "

@@ -86,19 +86,13 @@ def verifying() -> bool:
 
 
 class Check(Loan):
-    """A const export under watch, which is kept when it has ended.
-
-    Attributes
-    ----------
-    checksum
-        That of its bytes; None until it was first computed.
-    over
-        Whether it had ended when the checksum was last compared.
-    """
+    """A const export under watch, which is kept when it has ended."""
 
     __slots__ = ("checksum", "over")
 
+    # That of its bytes; None until it was first computed.
     checksum: int | None
+    # Whether it had ended when the checksum was last compared.
     over: bool
 
     def report(self) -> None:

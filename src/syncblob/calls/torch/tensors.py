@@ -132,7 +132,7 @@ def host_alias(blob: BlobCore, place: int, noted: NotedPlace | None = None) -> t
         if torch.is_inference_mode_enabled()
         else torch._C._from_dlpack(capsule)
     )
-    return tensor if shortcut.writable else None
+    return tensor if shortcut.writable and memory.ledger.loans is loans else None
 
 
 # --- loans ----------------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ from syncblob.memory.loans import Loans
 from syncblob.memory.spans import Spans
 
 NBYTES = 8
-WHOLE = Layout.dense(np.empty(NBYTES, np.uint8))
+WHOLE = Layout.raw(NBYTES)
 READS = {Side.HOST: "cpu_data", Side.ACCELERATOR: "gpu_data"}
 CONST, MUTABLE, OVERWRITE = Access
 COPIES = {Side.HOST: "download", Side.ACCELERATOR: "upload"}

@@ -148,31 +148,15 @@ for _name, _type in __annotations__.items():
 
 
 def clip(x: Blob, /, min: float | Blob | None = None, max: float | Blob | None = None) -> Blob:
-    """Clip elements to the range from `min` to `max`.
+    """Clip real elements to the range from `min` to `max`, scalars or Blobs; None for no bound.
 
-    Parameters
-    ----------
-    x
-        A Blob of real numbers.
-    min, max
-        Scalars, or Blobs that broadcast with `x`; None for no bound.
-
-    Returns
-    -------
-    Blob
-        With the dtype of `x`. `max` if `min` is greater than `max`; NaN if an operand is NaN.
+    The result has the dtype of `x`: `max` if `min` is greater than `max`, NaN if an operand is NaN.
     """
     return apply(_clip, as_blob("clip", x, min, max), min, max)
 
 
 def imag(x: Blob, /) -> Blob:
-    """Return a view of the imaginary parts.
-
-    Raises
-    ------
-    TypeError
-        If `x` is not complex.
-    """
+    """Return a view of the imaginary parts; raise a TypeError if `x` is not complex."""
     x = as_blob("imag", x)
     if x.dtype.kind != "c":
         raise TypeError(f"imag expects a complex Blob, got dtype {x.dtype}")

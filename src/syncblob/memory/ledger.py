@@ -20,7 +20,7 @@ from syncblob.memory.loans import NO_LOANS, Loans
 from syncblob.memory.spans import Run, Spans
 from syncblob.memory.state_machine import CONST, Access, Head, head_over
 from syncblob.memory.verify import Watch
-from syncblob.transfers import avoided, followers, log_generation, open_logs
+from syncblob.transfers import count_avoided, followers, log_generation, open_logs
 
 if TYPE_CHECKING:
     from types import CodeType
@@ -505,7 +505,7 @@ def note_use(ledger: Ledger, side: Side, start: int, stop: int) -> None:
     if last is not None:
         nbytes = _held_by(1 << side, ledger.spans, last, start, stop)
         if nbytes:
-            avoided(nbytes)
+            count_avoided(nbytes)
     note_arrival(ledger, side, start, stop)
 
 

@@ -993,10 +993,10 @@ def test_cupy_shares_the_memory_of_a_blob_of_the_host_and_the_alias_is_tracked(c
     assert array.get().tolist() == expected
     assert blob.device == "cpu"
     loans = blob.memory.ledger.loans
-    assert loans.may_be_written == (not blob.readonly)
+    assert bool(loans.of(Side.ACCELERATOR)) == (not blob.readonly)
     del array
     gc.collect()
-    assert not loans.may_be_written
+    assert not loans.of(Side.ACCELERATOR)
 
 
 @pytest.mark.parametrize("head", [NONE, CPU, GPU, SYNCED])

@@ -1,23 +1,8 @@
 """The state machine: what an access moves, and who holds the contents afterwards.
 
 Every byte has Caffe's head, a bit mask of the sides that hold the newest contents. An access names
-a side, an intent and a range, and the table is applied to each run of bytes with equal holders in
-the range. A = allocate a buffer if that side has none, Z = fill with zeros (or from the memory's
-source):
-
-============= ========== =========== ========= ======= ========== =========== ========= =======
-head before   cpu_data   mutable_cpu overwrite set_cpu gpu_data   mutable_gpu overwrite set_gpu
-                         _data       _cpu_data _data              _data       _gpu_data _data
-============= ========== =========== ========= ======= ========== =========== ========= =======
-UNINITIALIZED CPU, A Z   CPU, A Z    CPU, A    CPU     GPU, A Z   GPU, A Z    GPU, A    GPU
-HEAD_AT_CPU   same       same        same      CPU     SYNCED, A, GPU, A,     GPU, A    GPU
-                                                       upload     upload
-HEAD_AT_GPU   SYNCED, A, CPU, A,     CPU, A    CPU     same       same        same      GPU
-              download   download
-SYNCED        same       CPU         CPU       CPU     same       GPU         GPU       GPU
-============= ========== =========== ========= ======= ========== =========== ========= =======
-
-``async_gpu_push`` starts an upload from HEAD_AT_CPU, leaves SYNCED, and is an error elsewhere.
+a side, an intent and a range, and `TABLE` is applied to each run of bytes with equal holders in the
+range.
 
 The table is that of the host and one accelerator. With several accelerators, a const access adds
 its side to the holders and copies from the nearest one; any other access leaves its side alone.
@@ -89,7 +74,7 @@ class Brings(enum.Enum):
 NOTHING, INITIAL, COPY = Brings
 _NONE, _CPU, _GPU, _BOTH = Head.UNINITIALIZED, Head.HEAD_AT_CPU, Head.HEAD_AT_GPU, Head.SYNCED
 
-# The table above without the adoptions: what an access brings to its side, and the head afterwards.
+# Without adoptions and pushes: what an access brings to its side, and the head afterwards.
 # A row for each head; in it, CONST, MUTABLE and OVERWRITE on the host, then on the accelerator.
 TABLE: tuple[tuple[tuple[Brings, int], ...], ...] = (
     (

@@ -9,7 +9,6 @@ ended, so the checksum is kept until the bytes are written by right, or the bloc
 from __future__ import annotations
 
 import warnings
-import weakref
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +16,7 @@ import numpy as np
 
 from syncblob._locks_lost_in_fork import Lock
 from syncblob._source_lines import user_instruction
+from syncblob._weak_list import WeakList
 from syncblob.devices import allow_direct_calls, forbid_direct_calls
 from syncblob.errors import ConstWriteWarning
 from syncblob.memory.loans import Loan
@@ -33,8 +33,7 @@ _MOST_ENDED = 64
 
 _depth = 0
 _depth_lock = Lock()
-# Changed and copied by single calls in C, because a finaliser may do so at any time.
-_watches: set[weakref.ref[Watch]] = set()
+_watches = WeakList()
 
 
 @contextmanager
@@ -74,10 +73,8 @@ def verified_const() -> Iterator[None]:
         allow_direct_calls(block)
         with _depth_lock.held:
             _depth -= 1
-        for reference in () if _depth else tuple(_watches):
-            watch = reference()
-            if watch is not None:
-                watch.compare_if_idle()
+        for watch in [] if _depth else _watches.living():
+            watch.compare_if_idle()
 
 
 def verifying() -> bool:
@@ -117,7 +114,7 @@ class Watch:
         self._lock = lock
         self._buffers = buffers
         self._checks: list[Check] = []
-        _watches.add(weakref.ref(self, _watches.discard))
+        _watches.add(self)
 
     @property
     def idle(self) -> bool:

@@ -24,7 +24,7 @@ from torch.utils import _python_dispatch
 from syncblob._dtypes import is_bfloat16
 from syncblob._source_lines import user_instruction
 from syncblob.arrays import dlpack_capsules
-from syncblob.blob.core import HOST_DATA, HOST_DIFF, NOTHING_KEPT
+from syncblob.blob.core import HOST_DATA, HOST_DIFF, NOT_YET, NOTHING_KEPT
 from syncblob.calls.torch.devices import require_reach
 from syncblob.calls.torch.tracing import untraced
 from syncblob.devices import HOST, Side
@@ -189,6 +189,8 @@ def host_loan(x: BlobCore, reason: str) -> Loan | None:
     kept = x.accessor_arrays[HOST_DATA]
     if kept is None or not kept.shortcut.readable:
         x.const_view(HOST_DATA, reason)
+        if x.accessor_arrays[HOST_DATA] is NOT_YET:
+            x.keep_arrays(HOST_DATA, x.memory)
         kept = x.accessor_arrays[HOST_DATA]
     # Beside an alias, it may stay unreadable. Another thread may have replaced the buffer.
     if kept is None or not (

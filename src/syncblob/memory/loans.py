@@ -52,9 +52,6 @@ _REMEMBERED = 8
 # Up to this many loans are compared one by one, which takes less time than to use an index.
 _FEW = 32
 
-# More of them are compared one by one this many times, which takes less time than to make an index.
-_COMPARISONS = 8
-
 _NAMED_AT_MOST = 3
 
 # How often an access warns, and looks for aliases that were made since, before it gives up.
@@ -130,14 +127,13 @@ class Loans:
     the memory still has these loans.
     """
 
-    __slots__ = ("_comparisons", "ended", "foreign", "index", "live")
+    __slots__ = ("ended", "foreign", "index", "live")
 
     def __init__(self) -> None:
         # Never iterate over the set itself: they vanish at any time.
         self.live: set[Loan] = set()
-        # By range; None until many of them have been searched several times.
+        # By range; None until many of them have been searched.
         self.index: _Index | None = None
-        self._comparisons: int = 0
         # The sides, as a bit mask, whose buffers other code has made, and expects later writes in:
         # an array that was adopted, or shared memory. They stay, even when no longer exposed.
         self.foreign: int = 0
@@ -181,9 +177,7 @@ class Loans:
         The time depends on how many of them are near the range, and not on how many there are.
         """
         live, index = self.live, self.index
-        few = len(live) <= _FEW
-        if few or (index is None and self._comparisons < _COMPARISONS):
-            self._comparisons += not few
+        if len(live) <= _FEW:
             return [each for each in list(live) if each.start < stop and start < each.stop]
         if index is None or not index.filled or index.outgrown(len(live)):
             index = self.index = _Index()

@@ -342,13 +342,15 @@ class Ledger:
 
     def own_loans(self) -> Loans:
         """Return the loans; make them when something is first handed out."""
-        if self.loans is NO_LOANS:
+        loans = self.loans
+        if loans is NO_LOANS:
             new = Loans()
             with self.lock:
                 # No signal handler can run between this comparison and the assignment.
                 if self.loans is NO_LOANS:
                     self.loans = new
-        return self.loans
+                loans = self.loans
+        return loans
 
     # --- under the lock --------------------------------------------------------------------------
 

@@ -157,12 +157,6 @@ class Loans:
         loan.stop = stop
         loan.noted = user_instruction() if noted is None and kind is not BORROW else noted
         self.live.add(loan)
-        if self.index is not None:
-            self.file(loan)
-        return loan
-
-    def file(self, loan: Loan) -> None:
-        """Add a loan to the index, after it has been added to `live`."""
         index = self.index
         if index is not None:
             if index.outgrown(len(self.live)):
@@ -170,6 +164,7 @@ class Loans:
                 self.index = None
             else:
                 index.fresh.append(loan)
+        return loan
 
     def over(self, start: int, stop: int) -> list[Loan]:
         """Return the loans that overlap a range.
@@ -293,17 +288,8 @@ class Loans:
         self.live.difference_update([each for each in self.of(side) if each.kind is not BORROW])
 
 
-class _NoLoans(Loans):
-    """The immutable `Loans` shared by all memories that have handed nothing out."""
-
-    __slots__ = ()
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.live = frozenset()  # type: ignore[assignment]  # has no `add`
-
-
-NO_LOANS = _NoLoans()
+NO_LOANS = Loans()
+NO_LOANS.live = frozenset()  # type: ignore[assignment]  # has no `add`
 
 
 def restore(revoked: list[Loan]) -> None:

@@ -1453,7 +1453,7 @@ def test_no_program_sees_old_values_moves_too_much_or_loses_a_write_unannounced(
 def test_no_program_in_shared_memory_lacks_a_wait_or_copies(
     numbers: range, shared_device: type[Shared | Sycl], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(access_plan, "SMALL", 0)
+    monkeypatch.setattr(changes, "SMALL", 0)
     monkeypatch.setattr(region_model, "ONE", True)
     consumer.cache_clear()
     run_programs(lambda number: SharedProgram(number, shared_device(), (CPU, GPU)), numbers)

@@ -18,8 +18,7 @@ from syncblob._locks_lost_in_fork import Lock
 from syncblob.devices import HOST, Accelerator, Side
 from syncblob.devices.base import WRITERS, BesideCaptureError
 from syncblob.errors import TransferGuardError
-from syncblob.memory.access_plan import Change, plan
-from syncblob.memory.changes import commit
+from syncblob.memory.changes import Change, commit, plan
 from syncblob.memory.operations import (
     accelerators_in_use,
     are_written,
@@ -34,8 +33,7 @@ from syncblob.transfers import EVICTION, count_eviction
 
 if TYPE_CHECKING:
     from syncblob.memory.buffers import Window, Windows
-    from syncblob.memory.ledger import Ledger, Upload
-    from syncblob.memory.shortcut import Shortcut
+    from syncblob.memory.ledger import Ledger, Shortcut, Upload
 
 
 class Evictable(NamedTuple):
@@ -293,7 +291,7 @@ def evict_windows(ledger: Ledger, side: Side, start: int, stop: int, reason: str
     for window in windows:
         low, high = window.start, window.stop
         home = ledger.buffers.home(side)
-        holder = ledger.loans[side].holder_in(side, low, high)
+        holder = ledger.loans.holder_in(side, low, high)
         if not holder and isinstance(home, Accelerator):
             holder = home.holder(window.array)
         if holder:

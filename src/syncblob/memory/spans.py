@@ -11,15 +11,7 @@ if TYPE_CHECKING:
 
 
 class Run(NamedTuple):
-    """Bytes that the same sides hold.
-
-    Attributes
-    ----------
-    start, stop
-        The range.
-    holders
-        The sides that hold it, as a bit mask; 0 if no side does.
-    """
+    """Bytes that the same sides, a bit mask, hold; 0 if no side does."""
 
     start: int
     stop: int
@@ -37,36 +29,17 @@ class Spans:
     Immutable: a change of state replaces the map as a whole, so a reader without a lock always sees
     a consistent one. A map of no bytes has one span, because an empty memory has a head too.
 
-    Parameters
-    ----------
-    ends
-        The end of each span (exclusive), in ascending order.
-    holders
-        The holders of each span.
-
-    Attributes
-    ----------
-    ends, holders
-        As above.
-    nbytes
-        The number of bytes.
-    uniform
-        The holders of every byte; None if they differ.
+    `ends` are those of the spans (exclusive), in ascending order.
     """
 
     __slots__ = ("ends", "holders", "nbytes", "uniform")
 
-    ends: tuple[int, ...]
-    holders: tuple[int, ...]
-    nbytes: int
-    uniform: int | None
-
     def __init__(self, ends: tuple[int, ...], holders: tuple[int, ...]) -> None:
-        self.ends = ends
-        self.holders = holders
-        # Nearly every access asks for these.
-        self.nbytes = ends[-1]
-        self.uniform = holders[0] if len(holders) == 1 else None
+        self.ends: tuple[int, ...] = ends
+        self.holders: tuple[int, ...] = holders
+        self.nbytes: int = ends[-1]
+        # The holders of every byte; None if they differ.
+        self.uniform: int | None = holders[0] if len(holders) == 1 else None
 
     @staticmethod
     @lru_cache(maxsize=256)
@@ -158,25 +131,13 @@ class Spans:
             start = end
 
     def lacking(self, start: int, stop: int, holder: int) -> list[Run]:
-        """Return the runs of a range that a side does not hold.
-
-        Parameters
-        ----------
-        start, stop
-            The range.
-        holder
-            The side, as a bit mask.
-        """
+        """Return the runs of a range that a side, as a bit mask, does not hold."""
         return [run for run in self.runs(start, stop) if not run.holders & holder]
 
     def replaced(self, runs: Iterable[Run]) -> Spans:
-        """Return a map with other holders in a range.
+        """Return a map with other holders in a range, of which these are the runs.
 
-        Parameters
-        ----------
-        runs
-            The runs of that range: in order, without gaps, none of them empty. Without runs,
-            nothing changes.
+        They are in order, without gaps, and none is empty. Without runs, nothing changes.
         """
         runs = list(runs)
         if not runs:
@@ -246,6 +207,11 @@ class Spans:
             run._replace(holders=holder) if run.holders & holder else run
             for run in self.runs(start, stop)
         )
+
+    def without(self, start: int, stop: int, holder: int) -> Spans:
+        """Return a map in which a side does not hold a range."""
+        runs = self.runs(start, stop)
+        return self.replaced(run._replace(holders=run.holders & ~holder) for run in runs)
 
     def _indices(self, start: int, stop: int) -> tuple[int, int]:
         """Return the indices of the first and the last span of a range."""

@@ -23,12 +23,6 @@ class Target:
     """Something that can be referred to."""
 
 
-@pytest.fixture(autouse=True)
-def _no_comparisons(monkeypatch):
-    """Make an index at once."""
-    monkeypatch.setattr(loans, "_COMPARISONS", 0)
-
-
 class Kept:
     """Living arrays, and a list of them to compare with."""
 
@@ -105,18 +99,6 @@ def test_arrays_that_are_in_the_index_take_no_room_beside_it():
         kept.add(8 * place, 8 * place + 8)
     kept.found(0, 8)
     assert sys.getsizeof(kept.living.index.fresh) < 1000
-
-
-def test_many_are_compared_one_by_one_before_an_index_pays(monkeypatch):
-    monkeypatch.setattr(loans, "_COMPARISONS", 3)
-    kept = Kept()
-    for place in range(2 * FEW):
-        kept.add(place, place + 1)
-    for _ in range(3):
-        assert kept.found(2, 5) == kept.expected(2, 5)
-        assert kept.living.index is None
-    assert kept.found(2, 5) == kept.expected(2, 5)
-    assert kept.living.index is not None
 
 
 def test_a_long_range_with_few_arrays_in_it_is_found_without_a_walk_over_the_range():

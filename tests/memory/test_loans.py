@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from syncblob import SyncedMemory
+from syncblob import Blob, SyncedMemory
 from syncblob._layout import Layout
 from syncblob.devices import Side
 from syncblob.memory import Access
@@ -54,3 +54,24 @@ def test_a_borrow_is_made_again_if_a_signal_handler_reads_the_other_side(monkeyp
     monkeypatch.setattr(Ledger, "own_loans", interrupted)
     memory.lend(side, Access.MUTABLE, ALL, "test")[...] = 2
     assert memory.array(Side(1 - side), Access.CONST, ALL, "test").tolist() == [2] * 8
+
+
+def test_loans_that_are_given_up_meanwhile_are_not_used(monkeypatch):
+    """The first read on another side gives up those of a memory that has lent nothing any more."""
+    blob = Blob(8, "uint8", device="simulated")
+    for _ in range(3):
+        blob.mutable_cpu_data()[...] = 1
+    lend = Loans.lend
+
+    def interrupted(self, *args):
+        monkeypatch.undo()
+        blob.gpu_data()
+        loan = lend(self, *args)
+        blob.mutable_cpu_data()
+        return loan
+
+    monkeypatch.setattr(Loans, "lend", interrupted)
+    borrow = blob.mutable_cpu_data()
+    borrow[...] = 2
+    assert blob.gpu_data().tolist() == [2] * 8
+    assert not borrow.flags.writeable

@@ -1370,7 +1370,6 @@ def test_no_program_sees_old_values_moves_too_much_or_loses_a_write_unannounced(
     consumer.cache_clear()
     # A program keeps few arrays. Search them as if there were many.
     monkeypatch.setattr(loans, "_FEW", 1)
-    monkeypatch.setattr(loans, "_COMPARISONS", 4)
     numbers, before = some(numbers, program_device), Program.evicted
     run_programs(lambda number: Program(number, program_device(), (CPU, GPU)), numbers)
     if program_device is Simulated:

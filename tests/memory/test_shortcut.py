@@ -131,7 +131,7 @@ def test_a_part_keeps_its_shortcut_until_there_are_too_many(side, monkeypatch):
     memory.ledger.shortcut(side, Layout.raw(1, 2))
     assert first.writable
     assert memory.ledger.shortcut(side, Layout.raw(1, 1)) is first
-    monkeypatch.setattr("syncblob.memory.ledger._MOST_PARTS", 3)
+    monkeypatch.setattr("syncblob.memory.ledger._MOST_SHORTCUTS", 4)
     for start in range(3, 6):
         memory.ledger.shortcut(side, Layout.raw(1, start))
     assert not first.writable

@@ -271,12 +271,8 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
         # alias.
         epoch = object()
         shortcuts.epoch = epoch
-        for shortcut in shortcuts.sides:
-            if shortcut is not None:
-                shortcut.readable = shortcut.writable = False
-        if shortcuts.parts:
-            shortcuts.revoke()
-            epoch = shortcuts.epoch
+        for shortcut in [*shortcuts.known.values()]:
+            shortcut.readable = shortcut.writable = False
         if ledger.uploads:
             # A signal handler may have started one since the caller waited.
             ledger.finish_uploads(side, access, start, stop)
@@ -323,9 +319,9 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
         if windows is not buffers.windows[side]:
             if 0 < side < len(buffers.homes):
                 reside(ledger, buffers.homes[side])
+            # Before the exchange: afterwards, an interrupt could leave it to be granted again.
+            shortcuts.forget(side)
             if change.between is not None:
-                # Before the exchange: afterwards, an interrupt could leave it to be granted again.
-                shortcuts.forget(side)
                 ledger.spans = change.between
             # Harmless before the map changes: bytes that the map does not count may hold anything.
             buffers.windows[side] = windows
@@ -370,18 +366,18 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
             and not (rare or (loans.live and loans.may_be_written))
         ):
             # As `Ledger.usable`, so that the next access need not ask.
-            usable, mine = newest & user, 1
+            usable = newest & user
             for upload in ledger.uploads:
                 usable &= ~(1 << upload.side)
-            for shortcut in shortcuts.sides:
+            for shortcut in [*shortcuts.known.values()]:
                 # Each time: a signal handler may run between two rounds, but not in one.
-                if shortcut is not None and shortcuts.epoch is epoch:
+                if shortcuts.epoch is epoch:
+                    mine = 1 << shortcut.side
                     shortcut.readable = readable = usable & mine != 0
                     shortcut.writable = readable and newest == mine and not ledger.uploads
-                mine <<= 1
             if shortcuts.epoch is not epoch:
                 # Another thread has cleared them meanwhile, which needs no lock.
-                shortcuts.clear()
+                shortcuts.revoke()
     except BaseException as error:
         if written and change is not None:
             # An interrupt came right after the write. The parts that this side held before have the

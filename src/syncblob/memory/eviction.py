@@ -137,12 +137,12 @@ def _last_use(ledger: Ledger, side: Side, now: int) -> int:
     The next use shows: it asks for a shortcut. A change of state replaces the epoch.
     """
     shortcuts = ledger.shortcuts
-    known = [*shortcuts.sides, *list(shortcuts.parts.values())]
-    used = any(each.readable for each in known if each is not None and each.side is side)
+    known = list(shortcuts.known.values())
+    used = any(each.readable for each in known if each.side is side)
     epoch = shortcuts.epoch
     if used or type(epoch) is not Search:
         epoch = Search(now)
-        shortcuts.clear(epoch)
+        shortcuts.revoke(epoch)
     return epoch.number
 
 
@@ -190,7 +190,7 @@ def _evict(home: Accelerator, reason: str, needed: int) -> bool:
             if type(known) is Search:
                 # This was no use of the windows that are left. Not the same epoch, which a thread
                 # may compare that knows the buffer that is gone.
-                ledger.shortcuts.clear(Search(known.number))
+                ledger.shortcuts.revoke(Search(known.number))
             freed += nbytes
             if freed >= lacking:
                 return True

@@ -29,15 +29,14 @@ if TYPE_CHECKING:
     from syncblob.devices.base import Accelerator, Home, Push
     from syncblob.memory.sources import Source
 
-# Programs that use more parts of a memory than this between two changes of state ask again.
-_MOST_PARTS = 64
+# Programs that use more parts of a memory than this ask again.
+_MOST_SHORTCUTS = 64
 
 # The number of transitions that are remembered.
 REMEMBERED = 8
 
 _UNUSABLE = (False, False)
-_NO_SIDES: Any = ()
-_NO_PARTS: Any = MappingProxyType({})
+_NONE_KNOWN: Any = MappingProxyType({})
 
 
 class Upload(NamedTuple):
@@ -130,92 +129,60 @@ NO_SHORTCUT = Shortcut(None)
 class Shortcuts:
     """The shortcuts of a memory.
 
-    Use it under the memory's lock. Only `clear` needs none: at worst, it makes accesses slower.
+    Use it under the memory's lock. Only `revoke` needs none: at worst, it makes accesses slower.
     """
 
-    __slots__ = ("epoch", "parts", "sides")
+    __slots__ = ("epoch", "known")
 
     def __init__(self) -> None:
         # Replaced whenever any shortcut is cleared.
         self.epoch: object = object()
-        # That of each side's buffer, valid for any part of it; None or missing if never asked for.
-        # It stays with the buffer, so that arrays are current again when their side is.
-        self.sides: list[Shortcut | None] = _NO_SIDES
-        # Those of parts while the sides hold different parts of the memory, or the side has
-        # windows, by side, start and stop. They end with the next change.
-        self.parts: dict[tuple[int, int, int], Shortcut] = _NO_PARTS
+        # By side, start and stop. That of everything is valid for any part. They stay with the
+        # buffer, so that arrays are current again when their side is.
+        self.known: dict[tuple[int, int, int], Shortcut] = _NONE_KNOWN
 
-    def of(self, key: tuple[Side, int, int], buffer: Any, *, part: bool) -> Shortcut:
-        """Return the shortcut of a side's buffer, or of a part of it.
-
-        The key has the side, start and stop of the part for which alone it is valid if it is of a
-        `part`.
-        """
-        side = key[0]
-        # Nothing is called in the assignments, so none that a signal handler makes is lost.
-        while side >= len(self.sides):
-            self.sides = [*self.sides, None]
-        if part and self.parts is _NO_PARTS:
-            self.parts = {}
-        sides, parts = self.sides, self.parts
-        shortcut = parts.get(key) if part else sides[side]
+    def of(self, key: tuple[Side, int, int], buffer: Any) -> Shortcut:
+        """Return the shortcut of a range of a side, for its window."""
+        if self.known is _NONE_KNOWN:
+            self.known = {}
+        known = self.known
+        shortcut = known.get(key)
         if shortcut is None or shortcut.buffer is not buffer:
-            new = Shortcut(buffer, side)
+            if len(known) >= _MOST_SHORTCUTS:
+                self.forget()
+            new = Shortcut(buffer, key[0])
             # A signal handler or a finaliser may have made one meanwhile. None can run from here
             # on: nothing is called. So no shortcut that may be used is ever unknown.
-            shortcut = (parts[key] if key in parts else None) if part else sides[side]  # noqa: SIM401  # `get` is a call
+            shortcut = known[key] if key in known else None  # noqa: SIM401  # `get` is a call
             if shortcut is None or shortcut.buffer is not buffer:
                 if shortcut is not None:
                     shortcut.readable = shortcut.writable = False
-                shortcut = new
-                if part:
-                    parts[key] = new
-                else:
-                    sides[side] = new
+                known[key] = shortcut = new
         return shortcut
 
-    def limit(self) -> None:
-        """Forget the shortcuts of parts if there are too many."""
-        if len(self.parts) >= _MOST_PARTS:
-            self.revoke()
+    def forget(self, side: int | None = None) -> None:
+        """Let go of the windows of a side, because it gets others, or of all."""
+        known = self.known
+        for key in list(known):
+            # Nothing is called here, so an interrupt leaves none that is unknown and usable.
+            if (side is None or key[0] == side) and key in known:
+                shortcut = known[key]
+                shortcut.readable = shortcut.writable = False
+                del known[key]
 
-    def forget(self, side: int) -> None:
-        """Let go of a side's buffer, because the side gets another one."""
-        if side < len(self.sides):
-            self.sides[side] = None
-
-    def clear(self, epoch: object = None) -> None:
-        """Let the next accesses ask again. Forgets no shortcut, so that `revoke` finds all.
-
-        `epoch` is a new one, if it means something.
-        """
+    def revoke(self, epoch: object = None) -> None:
+        """Let the next accesses ask again. `epoch` is a new one, if it means something."""
         epoch = epoch or object()
         while self.epoch is not epoch:
             # Again, if a thread under the lock may have set some since: it compares epochs, too.
             self.epoch = epoch
-            for shortcut in [*self.sides, *self.parts.values()]:
-                if shortcut is not None:
-                    shortcut.readable = shortcut.writable = False
+            for shortcut in list(self.known.values()):
+                shortcut.readable = shortcut.writable = False
 
     def note_use(self) -> None:
         """Let the next search for a buffer to evict see a use without a shortcut."""
         if type(self.epoch) is not object:
-            self.clear()
-
-    def revoke(self) -> None:
-        """Clear all shortcuts, before a change of state."""
-        self.epoch = object()
-        for shortcut in self.sides:
-            if shortcut is not None:
-                shortcut.readable = shortcut.writable = False
-        parts = self.parts
-        if parts:
-            for key in list(parts):
-                # Nothing is called here, so an interrupt leaves none that is unknown and usable.
-                if key in parts:
-                    shortcut = parts[key]
-                    shortcut.readable = shortcut.writable = False
-                    del parts[key]
+            self.revoke()
 
 
 class Ledger:
@@ -324,8 +291,6 @@ class Ledger:
                 # Only memories with buffers on several sides tell logs anything.
                 followers.add(self)
                 self.follows_logs = True
-            if shortcuts.parts:
-                shortcuts.limit()
             if self.uploads:
                 self.forget_arrived()
             # Before all that it concerns is read: the shortcut may be revoked, and forgotten, then.
@@ -338,7 +303,7 @@ class Ledger:
                 if buffer is None:
                     # No window contains the range, or another thread has evicted the buffer.
                     return None
-            shortcut = shortcuts.of((side, start, stop), buffer, part=part)
+            shortcut = shortcuts.of((side, start, stop), buffer)
             usable = self.usable(side, start, stop)
             # A signal handler or a finaliser that changed anything since has revoked the shortcuts.
             # None can run between this comparison and the assignments: nothing is called there.
@@ -377,13 +342,15 @@ class Ledger:
 
     def own_loans(self) -> Loans:
         """Return the loans; make them when something is first handed out."""
-        if self.loans is NO_LOANS:
+        loans = self.loans
+        if loans is NO_LOANS:
             new = Loans()
             with self.lock:
                 # No signal handler can run between this comparison and the assignment.
                 if self.loans is NO_LOANS:
                     self.loans = new
-        return self.loans
+                loans = self.loans
+        return loans
 
     # --- under the lock --------------------------------------------------------------------------
 
@@ -502,10 +469,11 @@ def note_use(ledger: Ledger, side: Side, start: int, stop: int) -> None:
     # The next use of another side is to be recorded, too.
     ledger.shortcuts.revoke()
     last = _last_used(ledger)
-    if last is not None:
-        nbytes = _held_by(1 << side, ledger.spans, last, start, stop)
-        if nbytes:
-            count_avoided(nbytes)
+    mine, runs = 1 << side, () if last is None else last.runs(start, stop)
+    used = [run for run in runs if run.holders and run.holders != mine]
+    held = [each for run in used for each in ledger.spans.runs(*run[:2]) if each.holders & mine]
+    if held:
+        count_avoided(sum(each.nbytes for each in held))
     note_arrival(ledger, side, start, stop)
 
 
@@ -530,21 +498,6 @@ def is_use_noted(ledger: Ledger, side: Side, start: int, stop: int) -> bool:
     if ledger.spans.any(start, stop) == mine:
         return last is None or not last.any(start, stop) & ~mine
     return last is not None and last.alike(start, stop) == mine
-
-
-def _held_by(mine: int, spans: Spans, last: Spans, start: int, stop: int) -> int:
-    """Return the number of bytes of a range that a side holds and another one used last."""
-    user, holders = last.alike(start, stop), spans.alike(start, stop)
-    if user is not None and holders is not None:
-        # The usual case, in fewer steps.
-        return stop - start if user and user != mine and holders & mine else 0
-    return sum(
-        held.nbytes
-        for run in last.runs(start, stop)
-        if run.holders and run.holders != mine
-        for held in spans.runs(run.start, run.stop)
-        if held.holders & mine
-    )
 
 
 def noted_user(ledger: Ledger) -> int:

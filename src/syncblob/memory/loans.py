@@ -52,9 +52,6 @@ _REMEMBERED = 8
 # Up to this many loans are compared one by one, which takes less time than to use an index.
 _FEW = 32
 
-# More of them are compared one by one this many times, which takes less time than to make an index.
-_COMPARISONS = 8
-
 _NAMED_AT_MOST = 3
 
 # How often an access warns, and looks for aliases that were made since, before it gives up.
@@ -130,14 +127,13 @@ class Loans:
     the memory still has these loans.
     """
 
-    __slots__ = ("_comparisons", "ended", "foreign", "index", "live")
+    __slots__ = ("ended", "foreign", "index", "live")
 
     def __init__(self) -> None:
         # Never iterate over the set itself: they vanish at any time.
         self.live: set[Loan] = set()
-        # By range; None until many of them have been searched several times.
+        # By range; None until many of them have been searched.
         self.index: _Index | None = None
-        self._comparisons: int = 0
         # The sides, as a bit mask, whose buffers other code has made, and expects later writes in:
         # an array that was adopted, or shared memory. They stay, even when no longer exposed.
         self.foreign: int = 0
@@ -161,12 +157,6 @@ class Loans:
         loan.stop = stop
         loan.noted = user_instruction() if noted is None and kind is not BORROW else noted
         self.live.add(loan)
-        if self.index is not None:
-            self.file(loan)
-        return loan
-
-    def file(self, loan: Loan) -> None:
-        """Add a loan to the index, after it has been added to `live`."""
         index = self.index
         if index is not None:
             if index.outgrown(len(self.live)):
@@ -174,6 +164,7 @@ class Loans:
                 self.index = None
             else:
                 index.fresh.append(loan)
+        return loan
 
     def over(self, start: int, stop: int) -> list[Loan]:
         """Return the loans that overlap a range.
@@ -181,9 +172,7 @@ class Loans:
         The time depends on how many of them are near the range, and not on how many there are.
         """
         live, index = self.live, self.index
-        few = len(live) <= _FEW
-        if few or (index is None and self._comparisons < _COMPARISONS):
-            self._comparisons += not few
+        if len(live) <= _FEW:
             return [each for each in list(live) if each.start < stop and start < each.stop]
         if index is None or not index.filled or index.outgrown(len(live)):
             index = self.index = _Index()
@@ -299,17 +288,8 @@ class Loans:
         self.live.difference_update([each for each in self.of(side) if each.kind is not BORROW])
 
 
-class _NoLoans(Loans):
-    """The immutable `Loans` shared by all memories that have handed nothing out."""
-
-    __slots__ = ()
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.live = frozenset()  # type: ignore[assignment]  # has no `add`
-
-
-NO_LOANS = _NoLoans()
+NO_LOANS = Loans()
+NO_LOANS.live = frozenset()  # type: ignore[assignment]  # has no `add`
 
 
 def restore(revoked: list[Loan]) -> None:

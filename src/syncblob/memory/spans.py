@@ -47,18 +47,6 @@ class Spans:
         """Return a map of one span. Cached, because the same few are needed all the time."""
         return Spans((nbytes,), (holders,))
 
-    @staticmethod
-    @lru_cache(maxsize=256)
-    def with_part(nbytes: int, around: int, start: int, stop: int, holders: int) -> Spans:
-        """Return a map with some holders in a non-empty range, and others around it. Cached."""
-        if around == holders or stop - start == nbytes:
-            return Spans.whole(nbytes, holders)
-        if not start:
-            return Spans((stop, nbytes), (holders, around))
-        if stop == nbytes:
-            return Spans((start, stop), (around, holders))
-        return Spans((start, stop, nbytes), (around, holders, around))
-
     @classmethod
     def covering(cls, nbytes: int, ranges: Iterable[tuple[int, int]]) -> Spans:
         """Make a map with 1 for every byte in any of the ranges."""
@@ -171,11 +159,8 @@ class Spans:
         ends, held = self.ends, self.holders
         if not start and stop == self.nbytes:
             return Spans.whole(stop, holders)
-        uniform = self.uniform
-        if uniform is not None:
-            # The usual case of the rest, in fewer steps.
-            same = uniform == holders
-            return self if same else Spans.with_part(self.nbytes, uniform, start, stop, holders)
+        if self.uniform == holders:
+            return self
         first, last = self._indices(start, stop)
         after = last + 1
         if stop < ends[last]:

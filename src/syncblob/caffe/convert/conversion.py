@@ -33,12 +33,11 @@ class ConversionError(SyncblobError, ValueError):
 class Conversion(AbstractContextManager["Conversion"]):
     """A planned conversion, made by `plan_conversion`. As a context manager it closes the source.
 
-    Parameters
+    Attributes
     ----------
-    source
-        The weights of the source.
-    result
-        The weights as they will be written. The first access of a Blob reads and converts it.
+    source, result
+        The weights of the source, and as they will be written. The first access of a Blob of the
+        result reads and converts it.
     path
         The file to write.
     describes
@@ -96,8 +95,7 @@ class Conversion(AbstractContextManager["Conversion"]):
         Raises
         ------
         ConversionError
-            If values overflow in the new dtype, or the format does not support them. Nothing has
-            been written then.
+            If values overflow in the new dtype. Nothing has been written then.
         ModelFileError
             If the source is damaged.
         """

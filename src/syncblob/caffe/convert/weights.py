@@ -83,12 +83,10 @@ class Weights(AbstractContextManager["Weights"]):
     file. Blobs that have not been accessed by then cannot be read. Write into the Blobs, or replace
     those in ``layer.blobs``, to edit the weights; `save_weights` writes the result.
 
-    Parameters
+    Attributes
     ----------
-    path
-        The file.
-    kind
-        Its format, such as ``"safetensors"``.
+    path, kind
+        The file and its format, such as ``"safetensors"``.
     layers
         The layers, in the order of the file.
     closes
@@ -136,7 +134,8 @@ class Weights(AbstractContextManager["Weights"]):
     ) -> Self:
         """Make weights of the tensors of a file, or of none.
 
-        Layers with a tensor that a Blob cannot hold are left out.
+        Layers with a tensor that a Blob cannot hold are left out; if none is left, the reason is
+        raised.
 
         Parameters
         ----------
@@ -148,11 +147,6 @@ class Weights(AbstractContextManager["Weights"]):
             The file.
         layers
             The layers, without blobs, and the names of their tensors; None if the names tell.
-
-        Raises
-        ------
-        ModelFileError
-            The reason why a Blob cannot hold a tensor, if that leaves no layer.
         """
         if layers is None:
             layers = [(Layer(name, type_), names) for name, type_, names in group_names(entries)]
@@ -194,13 +188,7 @@ class Weights(AbstractContextManager["Weights"]):
                 )
 
     def only(self) -> Blob:
-        """Return the only tensor.
-
-        Raises
-        ------
-        ValueError
-            If there is not exactly one.
-        """
+        """Return the only tensor. Raises ValueError if there is not exactly one."""
         blobs = list(self.tensors.values())
         if len(blobs) != 1:
             raise ValueError(
@@ -210,10 +198,7 @@ class Weights(AbstractContextManager["Weights"]):
         return blobs[0]
 
     def source_file(self) -> OpenFile | None:
-        """Return the file whose other contents are written again; None if there is none.
-
-        Raises ModelFileError if it was closed or has changed.
-        """
+        """Return the file whose other contents are written again; None if there is none."""
         file = None if self.file is None else self.file()
         if self.file is not None and file is None:
             raise ModelFileError(

@@ -61,11 +61,6 @@ def read_prototxt(
         ShuffleChannel and Upsample, are kept for `ModelFile.infer_shapes` as unknown fields of the
         layer, which `write_prototxt` has no names for.
 
-    Returns
-    -------
-    NetParameter
-        The message.
-
     Raises
     ------
     ModelFileError
@@ -84,18 +79,8 @@ def read_solver_prototxt(path: Source, *, ignore_unknown: bool = False) -> Solve
     Parameters
     ----------
     path, ignore_unknown
-        As for `read_prototxt`.
-
-    Returns
-    -------
-    SolverParameter
-        The message.
-
-    Raises
-    ------
-    ModelFileError
-        If it is not such a definition, or has both ``solver_type`` and ``type``. For a syntax
-        error, the message gives line and column.
+        As for `read_prototxt`, whose errors apply. So is a file with both ``solver_type`` and
+        ``type`` an error.
     """
     solver = _read(SolverParameter, path, ignore_unknown=ignore_unknown)
     if solver.HasField("solver_type"):

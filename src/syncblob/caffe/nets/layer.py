@@ -38,19 +38,13 @@ class Layer:
     name
         The name; ``""`` if the file has none.
     type
-        The type, such as ``"Convolution"``. The type numbers of V1 files are translated; a number
-        that Caffe does not know becomes ``""``.
+        The type, such as ``"Convolution"``; ``""`` for a number in a V1 file that Caffe does not
+        know.
     bottoms, tops
-        Names of the inputs and the outputs.
+        Lists of the names of the inputs and the outputs.
     blobs
-        The weights: for a convolution the kernels, then the bias. Arrays of any library. As in
-        `Blob.asarray`, their memory is adopted if possible.
-
-    Raises
-    ------
-    TypeError
-        If `bottoms` or `tops` is one string, or `blobs` one array, instead of a list of them; or
-        if a name is not a string.
+        A list of the weights: for a convolution the kernels, then the bias. Arrays of any library.
+        As in `Blob.asarray`, their memory is adopted if possible.
     """
 
     __slots__ = ("_blobs", "_proto")
@@ -169,10 +163,9 @@ class Layer:
     def proto(self) -> LayerParameter:
         """All settings, as a LayerParameter message without blobs.
 
-        It is upgraded as Caffe does if the file has an older format. It is the same message each
-        time, and changing it changes the layer. Do not change its name, which belongs to the model,
-        or add blobs, which belong in `blobs`: `save_model` refuses both.
-        ``copy.deepcopy(layer.proto)`` is independent of the layer.
+        It is upgraded as Caffe does if the file has an older format. Changing it changes the layer.
+        Do not change its name, which belongs to the model, or add blobs, which belong in `blobs`:
+        `save_model` refuses both. ``copy.deepcopy(layer.proto)`` is independent of the layer.
         """
         return self._proto
 
@@ -201,17 +194,10 @@ class Layer:
         index
             The index of the blob.
         array
-            A Blob, or an array of any library; see `Blob.asarray`. A list of numbers gets the
-            dtype of the old Blob.
+            A Blob, or an array of any library; see `Blob.asarray`. A list of numbers gets the dtype
+            of the old Blob. Integers in place of floats raise TypeError.
         resize
-            Whether the shape may change.
-
-        Raises
-        ------
-        TypeError
-            If the Blob has floats and the array does not.
-        ValueError
-            If the shape differs and `resize` is False.
+            Whether the shape may change; else another one raises ValueError.
         """
         self._blobs.replace(index, array, resize=resize)
 
@@ -247,12 +233,12 @@ class LayerBlobs(MutableSequence[Blob]):
     """The blobs of a layer. Accepts arrays of any library and returns Blobs.
 
     A list of numbers gets the dtype of the Blob that it replaces. An array keeps its own dtype, and
-    integers in place of floats raise TypeError, because Caffe's files do not hold integers.
-    An array of another shape raises ValueError; use `Layer.replace_blob` to change the shape.
-    Writing into a Blob of the sequence changes the layer, and so does resizing it.
+    integers in place of floats raise TypeError, because Caffe's files do not hold integers. An
+    array of another shape raises ValueError; use `Layer.replace_blob` to change the shape. Writing
+    into a Blob of the sequence changes the layer, and so does resizing it.
 
-    A Blob without a name is named after its layer and its index, such as ``"conv1[0]"``. The
-    log and `Blob.explain` show the name. `entries` is for this package.
+    A Blob without a name is named after its layer and its index, such as ``"conv1[0]"``. The log
+    and `Blob.explain` show the name. `entries` is for this package.
 
     Parameters
     ----------
@@ -303,11 +289,7 @@ class LayerBlobs(MutableSequence[Blob]):
         self._name_blobs()
 
     def assign(self, blobs: Iterable[Any]) -> None:
-        """Replace all Blobs by any number of arrays of any shapes.
-
-        Each array replaces the Blob with its index: a list of numbers gets that Blob's dtype, and
-        integers in place of floats raise TypeError. Nothing has changed then.
-        """
+        """Replace all Blobs by any number of arrays of any shapes, under the rules for dtypes."""
         self.put(self._entries_of(blobs, self.entries))
 
     def put(self, entries: list[Entry]) -> None:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from syncblob.caffe import Layer, equal_shapes, squeezed_blobs
 from syncblob.caffe.commands.console import print_line, print_table, printable, progress
 from syncblob.caffe.commands.contents import open_contents
-from syncblob.caffe.convert.naming import name_with_number
+from syncblob.caffe.convert.weights import name_with_number
 from syncblob.caffe.messages.fields import Shape
 from syncblob.caffe.messages.pieces import BlobValues
 from syncblob.errors import ModelFileError

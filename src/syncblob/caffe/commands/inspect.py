@@ -10,6 +10,10 @@ from pathlib import Path
 from textwrap import fill
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from syncblob.caffe import blob_values
 from syncblob.caffe.commands.console import (
     print_facts,
     print_json,
@@ -19,12 +23,12 @@ from syncblob.caffe.commands.console import (
     progress,
 )
 from syncblob.caffe.commands.contents import Contents, open_contents, open_definition
-from syncblob.caffe.commands.stats import stats_of
 from syncblob.caffe.convert import writable_extensions
 from syncblob.caffe.convert.caffe_files import as_model
 from syncblob.caffe.files.file_types import head_of, is_text
-from syncblob.caffe.messages.fields import Shape
+from syncblob.caffe.messages.fields import Array, Shape
 from syncblob.caffe.messages.open_file import OpenFile
+from syncblob.caffe.messages.pieces import on_progress
 from syncblob.caffe.messages.prototxt import definition_text
 from syncblob.caffe.messages.string_fields import unknown_fields
 from syncblob.errors import ModelFileError
@@ -309,3 +313,51 @@ def _notes(contents: Contents, found: Mapping[str, Any]) -> Iterator[str]:
 def _numbers(stats: Mapping[str, float | None]) -> dict[str, str]:
     words = {name: "-" if stats[name] is None else f"{stats[name]:.3g}" for name in _STATS}
     return words | {"non-finite": f"{stats['non_finite']:,}"}
+
+
+# --- statistics -----------------------------------------------------------------------------------
+
+# The number of values converted to float64 at a time, which keeps temporary arrays small.
+_BLOCK = 1 << 18
+
+
+def stats_of(blob: Blob) -> dict[str, float | None]:
+    """Return min, mean, max and std of the finite values; None for none; and count the others."""
+    values = blob_values(blob)
+    on_progress.get()(blob.nbytes)
+    count, least, most = 0, np.inf, -np.inf
+    for block in _finite_blocks(values):
+        count += block.size
+        least = min(least, float(block.min()))
+        most = max(most, float(block.max()))
+    if not count:
+        return dict.fromkeys(("min", "mean", "max", "std")) | {"non_finite": values.size}
+
+    # Scale to about 1, so that sums and squares neither overflow nor underflow. Powers of two are
+    # exact.
+    exponent = int(np.frexp(max(abs(least), abs(most)))[1])
+
+    def scale() -> Iterator[NDArray[np.float64]]:
+        for block in _finite_blocks(values):
+            yield np.ldexp(block, -exponent)
+
+    mean = sum(float(block.sum()) for block in scale()) / count
+    squares = sum(float(np.square(block - mean).sum()) for block in scale())
+    return {
+        "min": least,
+        "mean": float(np.ldexp(mean, exponent)),
+        "max": most,
+        "std": float(np.ldexp(np.sqrt(squares / count), exponent)),
+        "non_finite": values.size - count,
+    }
+
+
+def _finite_blocks(values: Array) -> Iterator[NDArray[np.float64]]:
+    """Yield the finite values, of complex numbers their magnitudes, in nonempty blocks."""
+    flat = values.reshape(-1)
+    for start in range(0, flat.size, _BLOCK):
+        block = flat[start : start + _BLOCK]
+        real = (np.abs(block) if block.dtype.kind == "c" else block).astype(np.float64)
+        finite = real[np.isfinite(real)]
+        if finite.size:
+            yield finite

@@ -1,4 +1,4 @@
-"""Caffe's own files, and models as weights: the blobs of layers get names as in `naming`.
+"""Caffe's own files, and models as weights: the blobs of layers get names as in `weights`.
 
 PyTorch's batch normalization gets Caffe's form: a BatchNorm layer with the mean and the variance,
 both to be divided by a third blob with one value, and a Scale layer with the factors and the
@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 
 from syncblob.caffe import Layer, ModelFile, mark_legacy, open_model, read_blob
-from syncblob.caffe.convert.naming import name_tensors
 from syncblob.caffe.convert.pytorch import flatten
-from syncblob.caffe.convert.weights import LayerWeights, Weights, for_others, squeeze
+from syncblob.caffe.convert.weights import LayerWeights, Weights, for_others, name_tensors, squeeze
 from syncblob.caffe.files.model import plan_consistent
 from syncblob.caffe.messages.fields import Write, pad_axes
 from syncblob.caffe.messages.pieces import blob_pieces, write_pieces

@@ -110,30 +110,34 @@ class Conversion(AbstractContextManager["Conversion"]):
         self.close()
 
 
-def _result(
-    source: Weights, layers: Iterable[LayerWeights], path: str, target: FileType, asked: str | None
-) -> Weights:
-    """Return layers of a source as they will be written, with a new dtype if one is asked for."""
-    converted = tuple(
-        layer.with_blobs(
-            _convert(name, blob, _stored_dtype(name, blob.dtype, asked, target))
-            for name, blob in layer.tensors.items()
+def _plan(
+    source: Weights,
+    path: str,
+    *,
+    asked: str | None = None,
+    patterns: Collection[str] = (),
+    keeps: bool = False,
+) -> Conversion:
+    """Plan to write layers, if asked with a new dtype; `keeps` what a file of one format has."""
+    target = _target(path)
+    keeps = keeps and target.name == source.kind
+    with _refusals(path):
+        layers, kind = _choose(source, patterns), FORMATS[target.name]
+        result = Weights(path, target.name, (), name=source.name, settings=source.settings)
+        result.layers = tuple(
+            layer.with_blobs(
+                _convert(name, blob, _stored_dtype(name, blob.dtype, asked, target))
+                for name, blob in layer.tensors.items()
+            )
+            for layer in (layers if keeps else kind.prepare(layers))
         )
-        for layer in layers
-    )
-    result = Weights(path, target.name, converted, name=source.name, settings=source.settings)
-    if not result.tensors and not (target.describes and converted):
-        raise ConversionError(
-            f"{path}: expected weights to write, and {source.path} has none of them"
-        )
-    return result
-
-
-def _plan(source: Weights, result: Weights, target: FileType) -> Conversion:
-    """Plan to write weights. Raises ConversionError if the format cannot hold them."""
-    with _refusals(result.path):
-        write = FORMATS[target.name].plan(result)
-    return Conversion(source, result, result.path, target.describes, write)
+        if not result.tensors and not (target.describes and result.layers):
+            raise ConversionError(
+                f"{path}: expected weights to write, and {source.path} has none of them"
+            )
+        if keeps:
+            result.metadata, result.file = source.metadata, source.file
+        return Conversion(source, result, path, target.describes, kind.plan(result))
 
 
 def _convert(name: str, blob: Blob, dtype: DType) -> Blob:
@@ -208,15 +212,7 @@ def save_weights(weights: Weights, path: str | os.PathLike[str]) -> None:
             f"expected what open_weights returns, got {type(weights).__name__}; save_model writes "
             f"a model"
         )
-    path = os.fspath(path)
-    target, layers = _target(path), _choose(weights, ())
-    with _refusals(path):
-        if target.name != weights.kind:
-            layers = FORMATS[target.name].prepare(layers)
-        result = _result(weights, layers, path, target, None)
-    if target.name == weights.kind:
-        result.metadata, result.file = weights.metadata, weights.file
-    conversion = _plan(weights, result, target)
+    conversion = _plan(weights, os.fspath(path), keeps=True)
     weights.hold_file()  # run() may replace the file, and a later call copies from it
     conversion.run()
 
@@ -243,11 +239,9 @@ def plan_conversion(
             f"these, or write another format, such as .safetensors"
         )
     weights = open_weights(source)
+    patterns = [layers] if isinstance(layers, str) else layers
     try:
-        chosen = _choose(weights, [layers] if isinstance(layers, str) else layers)
-        prepared = FORMATS[target.name].prepare(chosen)
-        result = _result(weights, prepared, path, target, asked)
-        return _plan(weights, result, target)
+        return _plan(weights, path, asked=asked, patterns=patterns)
     except BaseException:
         weights.close()
         raise

@@ -29,7 +29,6 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from syncblob.caffe._pb.caffe_pb2 import LayerParameter
-from syncblob.caffe.files.net_messages import LayersInFile
 from syncblob.caffe.messages.fields import MOST_ELEMENTS, MOST_OBJECTS, Array, DType, Shape, Write
 from syncblob.caffe.messages.lazy_blobs import blob_values, had_diff, has_values, lazy_blob
 from syncblob.caffe.messages.open_file import OpenFile, stream_of
@@ -40,7 +39,7 @@ from syncblob.caffe.messages.pieces import (
     wire_dtype,
     write_pieces,
 )
-from syncblob.caffe.messages.read_blobproto import BlobIndex
+from syncblob.caffe.messages.read_blobproto import BlobIndex, LayersInFile
 from syncblob.caffe.messages.string_fields import at_place, decode_text, encode_text, put_texts
 from syncblob.caffe.messages.values import Rows, Runs, Values
 from syncblob.caffe.nets.infer_shapes import param_name

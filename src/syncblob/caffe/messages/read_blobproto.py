@@ -28,7 +28,7 @@ import numpy as np
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import DecodeError, Message
 
-from syncblob.caffe._pb.caffe_pb2 import BlobProto
+from syncblob.caffe._pb.caffe_pb2 import BlobProto, LayerParameter
 from syncblob.caffe.messages.fields import (
     DATA,
     DIFF,
@@ -87,6 +87,10 @@ class BlobIndex:
         if self.of_caffe:
             dtype = _float_for(dtype, dtype if self.diff is None else self.diff.dtype)
         return dtype.newbyteorder("=")
+
+
+LayersInFile = list[tuple[LayerParameter, tuple[BlobIndex, ...]]]
+"""Layers in the current format, without their blobs, and where these are."""
 
 
 @cache

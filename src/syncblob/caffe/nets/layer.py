@@ -221,12 +221,7 @@ class Entry(NamedTuple):
 
 
 def _restore(blob: Blob, shape: Shape, legacy: bool) -> Entry:
-    return Entry(blob if blob.shape == shape else blob.reshape(shape), legacy)
-
-
-def _entry(blob: Blob, *, legacy: bool = False) -> Entry:
-    """Make an entry. `legacy` is that of the entry that it replaces."""
-    return Entry(blob, is_legacy(blob) or (legacy and blob.ndim == LEGACY_AXES))
+    return Entry(blob.reshape(shape) if blob.shape != shape else blob, legacy)
 
 
 class LayerBlobs(MutableSequence[Blob]):
@@ -285,7 +280,7 @@ class LayerBlobs(MutableSequence[Blob]):
 
     def insert(self, index: int, value: Any) -> None:
         """Insert an array before a Blob."""
-        self.entries.insert(index, _entry(self._as_blob(index, value)))
+        self.entries.insert(index, self._entry(index, value))
         self._name_blobs()
 
     def assign(self, blobs: Iterable[Any]) -> None:
@@ -313,47 +308,40 @@ class LayerBlobs(MutableSequence[Blob]):
 
     def _entries_of(self, blobs: Iterable[Any], old: Sequence[Entry] = ()) -> list[Entry]:
         """Make entries from arrays. They replace the entries of `old`, one by one."""
-        if isinstance(blobs, LayerBlobs):
-            for at, (entry, replaced) in enumerate(zip(blobs.entries, old, strict=False)):
-                self._in_place_of(replaced, at, entry.blob)
-            return list(blobs.entries)
         if hasattr(blobs, "shape"):
             raise TypeError(
                 f"layer {self.layer!r}: expected a list of arrays as blobs, got one array of shape "
                 f"{tuple(blobs.shape)}; put it in a list: [array]"
             )
-        return [
-            _entry(
-                self._in_place_of(old[at], at, blob) if at < len(old) else self._as_blob(at, blob)
-            )
-            for at, blob in enumerate(blobs)
-        ]
+        made = [self._entry(at, blob, *old[at : at + 1]) for at, blob in enumerate(blobs)]
+        return list(blobs.entries) if isinstance(blobs, LayerBlobs) else made
 
-    def _as_blob(self, index: int, array: Any, dtype: DTypeLike | None = None) -> Blob:
-        return as_named_blob(f"layer {self.layer!r}, blob {index}", array, dtype)
-
-    def _in_place_of(self, old: Entry, index: int, array: Any) -> Blob:
-        """Return an array as a Blob that can replace another one."""
-        dtype = old.blob.dtype
+    def _entry(self, index: int, array: Any, old: Entry | None = None) -> Entry:
+        """Make an entry of an array, which may replace another entry."""
+        dtype, place = (
+            None if old is None else old.blob.dtype,
+            f"layer {self.layer!r}, blob {index}",
+        )
         # Python numbers have no dtype.
-        blob = self._as_blob(index, array, dtype if isinstance(array, (list, tuple)) else None)
-        if blob.dtype.kind in _NO_FLOATS and dtype.kind not in _NO_FLOATS:
+        blob = as_named_blob(place, array, dtype if isinstance(array, (list, tuple)) else None)
+        if dtype and dtype.kind not in _NO_FLOATS and blob.dtype.kind in _NO_FLOATS:
             raise TypeError(
-                f"layer {self.layer!r}, blob {index}: expected floats, as {dtype}, got "
-                f"{blob.dtype}; convert them first: array.astype({dtype.name!r})"
+                f"{place}: expected floats, as {dtype}, got {blob.dtype}; convert them first: "
+                f"array.astype({dtype.name!r})"
             )
-        return blob
+        was_legacy = old is not None and old.legacy and blob.ndim == LEGACY_AXES
+        return Entry(blob, is_legacy(blob) or was_legacy)
 
     def replace(self, index: int, array: Any, *, resize: bool = False) -> None:
         """Replace a Blob by another array; see `Layer.replace_blob`."""
         old = self._entry_at(index)
-        blob = self._in_place_of(old, index, array)
-        if blob.shape != old.blob.shape and not resize:
+        new = self._entry(index, array, old)
+        if new.blob.shape != old.blob.shape and not resize:
             raise ValueError(
                 f"layer {self.layer!r}, blob {index}: expected shape {old.blob.shape}, got "
-                f"{blob.shape}; replace_blob(..., resize=True) changes the shape on purpose"
+                f"{new.blob.shape}; replace_blob(..., resize=True) changes the shape on purpose"
             )
-        self.entries[index] = _entry(blob, legacy=old.legacy)
+        self.entries[index] = new
         self._name_blobs()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:

@@ -284,7 +284,7 @@ def test_axes_that_hdf5_does_not_have(tmp_path, name):
     before = (tmp_path / name).read_bytes()
     with open_weights(tmp_path / name) as weights:
         weights.layers[0].layer.replace_blob(0, np.ones((1,) * 33), resize=True)
-        with pytest.raises(ConversionError, match=r"HDF5 holds at most 32 axes, .* has 33"):
+        with pytest.raises(ConversionError, match="at most 32 axes, and this one would have 33"):
             save_weights(weights, tmp_path / "x.h5")
     assert (tmp_path / name).read_bytes() == before
 

@@ -6,7 +6,7 @@ from syncblob.caffe import open_model
 from syncblob.caffe.convert.caffe_files import of_model
 from syncblob.caffe.convert.weights import Weights
 from syncblob.caffe.files.caffe_hdf5 import plan_edit, plan_tree, read_tree
-from syncblob.caffe.messages.fields import MOST_AXES, Write
+from syncblob.caffe.messages.fields import Write
 from syncblob.caffe.messages.open_file import OpenFile
 
 
@@ -22,19 +22,5 @@ def read(path: str) -> Weights:
 
 def plan(weights: Weights) -> Write:
     """Plan a file. Raises ValueError if HDF5 cannot hold a tensor, or would change its name."""
-    tensors = weights.tensors
-    for name, blob in tensors.items():
-        if blob.ndim > MOST_AXES:
-            raise ValueError(
-                f"HDF5 holds at most {MOST_AXES} axes, and the tensor {name!r} has {blob.ndim}; "
-                f"reshape it, or write .safetensors"
-            )
-        steps = name.split("/")
-        groups = {"/".join(steps[:depth]) for depth in range(1, len(steps))}
-        if "\0" in name or not {"", ".", ".."}.isdisjoint(steps) or groups & tensors.keys():
-            raise ValueError(
-                f"HDF5 makes groups of names with '/', and cannot hold a tensor {name!r}"
-                + (" and one with the name of its group" if groups & tensors.keys() else "")
-            )
-    source = weights.source_file()
-    return plan_tree(weights.tensors) if source is None else plan_edit(source, weights.tensors)
+    source, write = weights.source_file(), plan_tree(weights.tensors)
+    return write if source is None else plan_edit(source, weights.tensors)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import math
 import struct
 import zipfile
 import zlib
@@ -87,7 +88,7 @@ def _entry(
     if dtype.hasobject:
         # Objects are pickled; `Weights.of_entries` refuses the dtype.
         return shape, dtype, Runs(dtype, ())
-    nbytes = int(np.prod(shape, dtype=object)) * dtype.itemsize
+    nbytes = math.prod(shape) * dtype.itemsize
     if nbytes != info.file_size - start:
         raise ModelFileError(
             f"array {info.filename!r} of shape {shape} and dtype {dtype} needs {nbytes} bytes, "
@@ -101,8 +102,10 @@ def _entry(
             path=file.path,
         )
     values = _values(file, info, dtype, start)
-    strides = [int(np.prod(shape[:axis], dtype=object)) for axis in range(len(shape))]
-    return shape, dtype, StridedValues.of(values, shape, (*strides,)) if in_fortran else values
+    if in_fortran:
+        strides = tuple(math.prod(shape[:axis]) for axis in range(len(shape)))
+        values = StridedValues.of(values, shape, strides)
+    return shape, dtype, values
 
 
 def _values(file: OpenFile, info: zipfile.ZipInfo, dtype: DType, header: int) -> Values:

@@ -234,20 +234,19 @@ class Weights(AbstractContextManager["Weights"]):
 
 def for_others(layers: Iterable[LayerWeights]) -> list[LayerWeights]:
     """Return layers for other libraries: squeezed, and inner products as (outputs, inputs)."""
-    return [_transpose(each) if has_transpose(each.layer) else each for each in squeeze(layers)]
+    found = squeeze(layers)
+    for at, each in enumerate(found):
+        if has_transpose(each.layer):
+            weight, *others = each.tensors.values()
+            found[at] = each.with_blobs([weight.swapaxes(-1, -2), *others])
+            found[at].layer.proto.inner_product_param.ClearField("transpose")
+    return found
 
 
 def has_transpose(layer: Layer) -> bool:
     """Return whether it is an inner product whose weights are (inputs, outputs)."""
     has_matrix = any(blob.ndim > 1 for blob in layer.blobs[:1])
     return has_matrix and layer.type == "InnerProduct" and layer.proto.inner_product_param.transpose
-
-
-def _transpose(each: LayerWeights) -> LayerWeights:
-    weight, *others = each.tensors.values()
-    turned = each.with_blobs([weight.swapaxes(-1, -2), *others])
-    turned.layer.proto.inner_product_param.ClearField("transpose")
-    return turned
 
 
 def squeeze(layers: Iterable[LayerWeights]) -> list[LayerWeights]:
@@ -314,16 +313,14 @@ def name_tensors(layers: Iterable[tuple[str, str, int]]) -> list[list[str]]:
         parts = _PARTS.get(kind, _USUAL_PARTS)
         parts = parts[:count] if count <= len(parts) else tuple(map(str, range(count)))
         number = numbers.get((layer, parts), 1)
-        while not taken.isdisjoint(names := _names(layer, number, parts)):
+        while not taken.isdisjoint(
+            names := [f"{name_with_number(layer, number)}.{part}" for part in parts]
+        ):
             number += 1
         numbers[layer, parts] = number
         taken.update(names)
         found.append(names)
     return found
-
-
-def _names(layer: str, number: int, parts: Sequence[str]) -> list[str]:
-    return [f"{name_with_number(layer, number)}.{part}" for part in parts]
 
 
 def name_with_number(name: str, number: int) -> str:

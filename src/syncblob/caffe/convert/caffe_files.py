@@ -143,11 +143,9 @@ def to_tensors(model: ModelFile, *, squeeze: bool = False) -> dict[str, Blob]:
     model
         The model.
     squeeze
-        Whether to remove the leading axes of length 1 that blobs of V1 files have, but
-        PyTorch's modules do not: a bias of shape (1, 1, 1, 32) becomes a view of shape (32,), the
-        weight (1, 1, 10, 500) of an inner product one of (10, 500). The type of a layer determines
-        the number of axes; blobs of other types are unchanged. The weight of an inner product with
-        ``transpose: true`` becomes a view with the axes (outputs, inputs).
+        Whether to return views as PyTorch's modules have them: without the leading axes of length 1
+        of blobs of V1 files, as the type of the layer determines; and with the axes (outputs,
+        inputs) for the weight of an inner product with ``transpose: true``.
     """
     if not isinstance(model, ModelFile):
         raise TypeError(
@@ -172,15 +170,10 @@ def from_tensors(tensors: Mapping[str, Any], name: str = "") -> ModelFile:
     ----------
     tensors
         Arrays of any library by name, such as a ``state_dict``. Their memory is shared if possible;
-        see `syncblob.Blob.asarray`. The names in nested dictionaries are joined with dots. The
-        entries ``_extra_state`` of PyTorch's modules are left out.
+        see `syncblob.Blob.asarray`. The names in nested dictionaries are joined with dots; two of
+        one name raise ValueError. The entries ``_extra_state`` of PyTorch's modules are left out.
     name
         The name of the net.
-
-    Raises
-    ------
-    ValueError
-        If two tensors get one name.
     """
     if not isinstance(tensors, Mapping):
         raise TypeError(

@@ -153,7 +153,7 @@ def convert(
     dtype: DTypeLike | None = None,
     layers: str | Collection[str] = (),
 ) -> None:
-    """Convert a file of weights to another format.
+    """Convert a file of weights to another format, as the command ``syncblob convert`` does.
 
     Parameters
     ----------
@@ -161,11 +161,7 @@ def convert(
         The file to read, of any format that `open_weights` supports.
     path
         The file to write. Its extension selects the format; ``.caffemodel.h5`` means Caffe's
-        layout, any other ``.h5`` one dataset for each tensor. In a ``.binaryproto``, an array with
-        two or three axes gets leading axes of length 1, because Caffe expects the mean of a data
-        set to have the shape (1, channels, height, width). In all formats but it and
-        ``.caffemodel``, blobs of V1 layers lose their leading axes of 1: a bias of shape
-        (1, 1, 1, 32) gets the shape (32,).
+        layout, any other ``.h5`` one dataset for each tensor.
     dtype
         The dtype of all tensors: one of ``DTYPES``, or anything that NumPy converts to one of them.
         None keeps their dtypes, except that Caffe's formats widen float16 and bfloat16 to float32.

@@ -52,12 +52,12 @@ def writable_extensions() -> list[str]:
 
 
 def open_weights(path: str | os.PathLike[str]) -> Weights:
-    """Open a file of any format that can be converted.
+    """Open a file of any format that can be converted. The contents tell which.
 
     Supported are ``.caffemodel``, HDF5 (Caffe's layout, or any other tree of datasets),
     ``.safetensors``, ``.npz``, and ``.pt`` and ``.pth`` saved by ``torch.save``; also
-    ``.binaryproto``, whose only array becomes a tensor ``"mean"``. The format is
-    recognized by the contents. Values are read on the first access of a Blob.
+    ``.binaryproto``, whose only array becomes a tensor ``"mean"``. Values are read on the first
+    access of a Blob.
 
     Parameters
     ----------
@@ -84,10 +84,7 @@ def open_weights(path: str | os.PathLike[str]) -> Weights:
 def format_of(path: str | os.PathLike[str]) -> str:
     """Return the format of a file, such as ``"safetensors"``: by its contents, else by its name.
 
-    Raises
-    ------
-    ModelFileError
-        If the format cannot be recognized.
+    Raises ModelFileError if the format cannot be recognized.
     """
     named = type_of_name(Path(path).name)[0]
     promised = "" if named is None or named.name not in {*FORMATS, *MESSAGES} else named.name

@@ -43,8 +43,7 @@ class LayerWeights(NamedTuple):
     Attributes
     ----------
     layer
-        The layer, with the tensors as its blobs. Its type is ``""``, and it has no settings, if the
-        file does not contain them.
+        The layer, with the tensors as its blobs. Without type and settings if the file has none.
     names
         The names of the tensors, such as ``"conv1.weight"``, in the order of Caffe's blobs.
     """

@@ -32,14 +32,9 @@ class SolverState:
     current_step
         The number of steps that the learning rate has taken.
     history
-        One Blob for each learnable parameter, in the order of the net. AdaDelta and Adam have two:
-        the first ones of all parameters come before the second ones. Values from a file are not
-        read before they are accessed.
-
-    Raises
-    ------
-    TypeError
-        If `history` is one array instead of a list.
+        A list of one Blob for each learnable parameter, in the order of the net. AdaDelta and Adam
+        have two: the first ones of all parameters come before the second ones. Values from a file
+        are not read before they are accessed.
     """
 
     iter: int = 0
@@ -61,12 +56,7 @@ def open_solver_state(path: Source) -> SolverState:
     Parameters
     ----------
     path
-        The file, or an open binary file, as for `open_model`.
-
-    Raises
-    ------
-    ModelFileError
-        If it is not such a file, or is damaged.
+        The file, or an open binary file, as for `open_model`, whose errors apply.
     """
     file = open_source(path)
     with WireReader.of_file(file) as reader:
@@ -92,18 +82,18 @@ def save_solver_state(state: SolverState, path: Target) -> None:
         values are on an accelerator are read on the host. Unchanged Blobs are copied from the file
         that was opened.
     path
-        The file. The extensions ``.h5`` and ``.hdf5`` select Caffe's HDF5 format, which needs h5py
-        (``pip install 'syncblob[hdf5]'``). All others, and none, select ``.solverstate``, but
-        extensions of other formats are refused. Or an open binary file, as for `save_model`.
+        The file. The extensions ``.h5`` and ``.hdf5`` select Caffe's HDF5 format, which needs h5py.
+        All others, and none, select ``.solverstate``, but extensions of other formats are refused.
+        Or an open binary file, as for `save_model`.
 
     Raises
     ------
     TypeError
-        If `state` is not a SolverState, or a number, name or array in it has the wrong type. Arrays
-        must be float32 or float64; float16 and bfloat16 are widened.
+        If a number, name or array in it has the wrong type. Arrays must be float32 or float64;
+        float16 and bfloat16 are widened.
     ValueError
-        If a number is not an int32, if `learned_net` is no name, if the file would have 2 GiB or
-        more and is not HDF5, or if the extension is that of another format.
+        If a number is not an int32, the file would have 2 GiB or more and is not HDF5, or the
+        extension is that of another format.
     """
     if not isinstance(state, SolverState):
         raise TypeError(

@@ -149,14 +149,13 @@ def write_prototxt(
     path
         The file.
     ignore_unknown
-        Whether to leave out fields that Caffe does not have, which have a number but no name. By
-        default they are an error.
+        Whether to leave out fields that Caffe does not have, such as those of a fork, which have a
+        number but no name. By default they are an error.
 
     Raises
     ------
     ValueError
-        If it has unknown fields, such as those of a fork of Caffe, and `ignore_unknown` is False;
-        or if it lacks fields that Caffe requires. Nothing has been written then.
+        If it has such fields, or lacks fields that Caffe requires. Nothing has been written then.
     """
     kinds = {"NetParameter", "SolverParameter"}
     if not isinstance(net, Message) or net.DESCRIPTOR.name not in kinds:

@@ -19,6 +19,7 @@ from syncblob.caffe.convert.weights import LayerWeights, Weights, for_others, na
 from syncblob.caffe.files.model import plan_consistent
 from syncblob.caffe.messages.fields import Write, pad_axes
 from syncblob.caffe.messages.pieces import blob_pieces, write_pieces
+from syncblob.caffe.messages.string_fields import require_type
 from syncblob.caffe.nets.layer import as_named_blob
 from syncblob.formats import Blob
 
@@ -147,11 +148,8 @@ def to_tensors(model: ModelFile, *, squeeze: bool = False) -> dict[str, Blob]:
         of blobs of V1 files, as the type of the layer determines; and with the axes (outputs,
         inputs) for the weight of an inner product with ``transpose: true``.
     """
-    if not isinstance(model, ModelFile):
-        raise TypeError(
-            f"expected a ModelFile, got {type(model).__name__}; syncblob.open_model(path) opens "
-            f"one, and open_weights(path).tensors has those of any file"
-        )
+    advice = "open_model(path) opens one, and open_weights(path).tensors has those of any file"
+    require_type(model, ModelFile, advice)
     layers = name_layers(model)
     return {
         name: blob
@@ -175,11 +173,7 @@ def from_tensors(tensors: Mapping[str, Any], name: str = "") -> ModelFile:
     name
         The name of the net.
     """
-    if not isinstance(tensors, Mapping):
-        raise TypeError(
-            f"expected a mapping from names to arrays, got {type(tensors).__name__}; for a PyTorch "
-            f"module use module.state_dict()"
-        )
+    require_type(tensors, Mapping, "a PyTorch module has state_dict()")
     flat = flatten(tensors, lambda _: True).tensors
     blobs = {key: as_named_blob(f"tensor {key!r}", array) for key, array in flat.items()}
     layers = for_caffe(Weights.of_entries("", "", blobs).layers)

@@ -18,6 +18,7 @@ from syncblob.caffe.convert.formats import FORMATS, open_weights, writable_exten
 from syncblob.caffe.convert.weights import LayerWeights, Weights, blob_from, has_transpose
 from syncblob.caffe.files.file_types import FileType, type_of_name
 from syncblob.caffe.messages.fields import Array, DType, Write
+from syncblob.caffe.messages.string_fields import require_type
 from syncblob.errors import ModelFileError, SyncblobError
 from syncblob.formats import Blob, as_dtype, counted, is_bfloat16
 
@@ -203,11 +204,7 @@ def save_weights(weights: Weights, path: str | os.PathLike[str]) -> None:
         If the file that was opened was closed or has changed, or has a tensor that a Blob cannot
         hold.
     """
-    if not isinstance(weights, Weights):
-        raise TypeError(
-            f"expected what open_weights returns, got {type(weights).__name__}; save_model writes "
-            f"a model"
-        )
+    require_type(weights, Weights, "open_weights returns one, and save_model writes a model")
     conversion = _plan(weights, os.fspath(path), keeps=True)
     weights.hold_file()  # run() may replace the file, and a later call copies from it
     conversion.run()

@@ -27,7 +27,14 @@ from syncblob.caffe.messages.lazy_blobs import find_unchanged, lazy_blob
 from syncblob.caffe.messages.open_file import FileReference, OpenFile
 from syncblob.caffe.messages.pieces import FileRange, Piece, blob_field, size_of, write_pieces
 from syncblob.caffe.messages.read_blobproto import BlobIndex, LayersInFile, MessageIndex
-from syncblob.caffe.messages.string_fields import at_place, decode_text, parse, put_texts
+from syncblob.caffe.messages.string_fields import (
+    at_place,
+    decode_text,
+    parse,
+    put_texts,
+    require_list,
+    require_type,
+)
 from syncblob.caffe.messages.upgrade_old_nets import upgrade_layers, upgrade_net
 from syncblob.caffe.messages.wire import WireReader, length_field, length_header
 from syncblob.caffe.nets.copy_trained_layers import CopyReport, copy_trained_layers
@@ -67,13 +74,8 @@ class ModelFile(MutableMapping[str, Layer]):
     __slots__ = ("_by_name", "_order", "name", "origin", "settings")
 
     def __init__(self, name: str = "", layers: Iterable[Layer] = ()) -> None:
-        if not isinstance(name, str):
-            raise TypeError(
-                f"expected the name of the net, then its layers, got {type(name).__name__} as the "
-                f"name; ModelFile(layers=[...]) makes a net without a name"
-            )
-        if isinstance(layers, Layer):
-            raise TypeError("expected a list of layers, got one Layer; put it in a list: [layer]")
+        require_type(name, str, "ModelFile(layers=[...]) makes a net without a name")
+        require_list(layers, "layers", Layer)
         self.name: str = name
         self.settings: NetParameter = NetParameter()
         self.origin: Origin | None = None
@@ -121,10 +123,7 @@ class ModelFile(MutableMapping[str, Layer]):
         ValueError
             If a layer has both include and exclude rules, or there is no such phase.
         """
-        if isinstance(stages, str):
-            raise TypeError(
-                f"expected a list of stages, got one string; put it in a list: [{stages!r}]"
-            )
+        require_list(stages, "stages")
         own = upgrade_net(
             own_copy(NetParameter, net, "read_prototxt(path) reads one from a .prototxt")
         )
@@ -440,10 +439,7 @@ class _Order:
 
 
 def _copy(layer: Layer, name: str | None = None) -> Layer:
-    if not isinstance(layer, Layer):
-        raise TypeError(
-            f"a model is a mapping of layers; expected a Layer, got {type(layer).__name__}"
-        )
+    require_type(layer, Layer, "a model is a mapping of layers")
     proto = copy.deepcopy(layer.proto)
     if name is not None:
         put_texts(proto, "name", [name])
@@ -582,11 +578,7 @@ def plan_model(
         It takes the path of the file, which it overwrites. No values have been read before, except
         those that had to be compared with the file.
     """
-    if not isinstance(model, ModelFile):
-        raise TypeError(
-            f"expected a ModelFile, got {type(model).__name__}; write_blob(blob, path) writes one "
-            f"blob, save_model(model, path) a model"
-        )
+    require_type(model, ModelFile, "write_blob(blob, path) writes one blob")
     model.require_consistent()
     return plan_consistent(model, hdf5=hdf5, write_diff=write_diff, upgrade=upgrade)
 

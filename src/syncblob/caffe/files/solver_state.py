@@ -13,7 +13,14 @@ from syncblob.caffe.messages.file_objects import Source, Target, open_source, op
 from syncblob.caffe.messages.lazy_blobs import lazy_blob
 from syncblob.caffe.messages.pieces import Piece, blob_field
 from syncblob.caffe.messages.read_blobproto import MessageIndex
-from syncblob.caffe.messages.string_fields import at_place, decode_text, encode_text, put_texts
+from syncblob.caffe.messages.string_fields import (
+    at_place,
+    decode_text,
+    encode_text,
+    put_texts,
+    require_list,
+    require_type,
+)
 from syncblob.caffe.messages.wire import WireReader
 from syncblob.caffe.nets.layer import as_named_blob
 from syncblob.formats import Blob
@@ -43,11 +50,7 @@ class SolverState:
     history: list[Blob] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        if hasattr(self.history, "shape"):
-            raise TypeError(
-                f"expected a list of arrays as history, got one array of shape "
-                f"{self.history.shape}; put it in a list: [array]"
-            )
+        require_list(self.history, "arrays as history")
 
 
 def open_solver_state(path: Source) -> SolverState:
@@ -95,18 +98,13 @@ def save_solver_state(state: SolverState, path: Target) -> None:
         If a number is not an int32, the file would have 2 GiB or more and is not HDF5, or the
         extension is that of another format.
     """
-    if not isinstance(state, SolverState):
-        raise TypeError(
-            f"expected a SolverState, got {type(state).__name__}; save_model(model, path) writes a "
-            f"model"
-        )
+    require_type(state, SolverState, "save_model(model, path) writes a model")
     hdf5 = require_path(path, "solverstate")
     first, last = messages.SolverState(), messages.SolverState()
     for message, name in (first, "iter"), (last, "current_step"):
         with at_place(name):
             setattr(message, name, operator.index(getattr(state, name)))
-    if not isinstance(state.learned_net, str):
-        raise TypeError(f"expected a string as learned_net, got {state.learned_net!r}")
+    require_type(state.learned_net, str, "learned_net is the name of a file")
     state.__post_init__()  # the history may have been assigned
     history = [
         as_named_blob(f"history {number}", array) for number, array in enumerate(state.history)

@@ -19,6 +19,7 @@ from syncblob.caffe.messages.string_fields import (
     parse,
     put_texts,
     require_complete,
+    require_list,
 )
 from syncblob.formats import Blob, memory_of, unshaped
 
@@ -308,11 +309,7 @@ class LayerBlobs(MutableSequence[Blob]):
 
     def _entries_of(self, blobs: Iterable[Any], old: Sequence[Entry] = ()) -> list[Entry]:
         """Make entries from arrays. They replace the entries of `old`, one by one."""
-        if hasattr(blobs, "shape"):
-            raise TypeError(
-                f"layer {self.layer!r}: expected a list of arrays as blobs, got one array of shape "
-                f"{tuple(blobs.shape)}; put it in a list: [array]"
-            )
+        require_list(blobs, f"arrays as blobs of layer {self.layer!r}")
         made = [self._entry(at, blob, *old[at : at + 1]) for at, blob in enumerate(blobs)]
         return list(blobs.entries) if isinstance(blobs, LayerBlobs) else made
 
@@ -362,11 +359,7 @@ def as_named_blob(place: str, array: Any, dtype: DTypeLike | None = None) -> Blo
 
 
 def _as_texts(what: str, values: Iterable[str]) -> list[str]:
-    if isinstance(values, str):
-        raise TypeError(
-            f"expected a list of names as {what}, got the string {values!r}; put it in a list: "
-            f"[{values!r}]"
-        )
+    require_list(values, f"names as {what}")
     texts = list(values)
     for text in texts:
         if not isinstance(text, str):

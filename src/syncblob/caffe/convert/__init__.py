@@ -11,10 +11,12 @@ from syncblob.caffe.convert.conversion import (
     Conversion,
     ConversionError,
     convert,
+    format_of,
+    open_weights,
     plan_conversion,
     save_weights,
+    writable_extensions,
 )
-from syncblob.caffe.convert.formats import format_of, open_weights, writable_extensions
 from syncblob.caffe.convert.weights import LayerWeights, Weights
 
 __all__ = [

@@ -16,8 +16,10 @@ import numpy as np
 from syncblob.caffe import Layer, ModelFile, mark_legacy, open_model, read_blob
 from syncblob.caffe.convert.pytorch import flatten
 from syncblob.caffe.convert.weights import LayerWeights, Weights, for_others, name_tensors, squeeze
+from syncblob.caffe.files.caffe_hdf5 import plan_edit, plan_tree, read_tree
 from syncblob.caffe.files.model import plan_consistent
 from syncblob.caffe.messages.fields import Write, pad_axes
+from syncblob.caffe.messages.open_file import OpenFile
 from syncblob.caffe.messages.pieces import blob_pieces, write_pieces
 from syncblob.caffe.messages.string_fields import require_type
 from syncblob.caffe.nets.layer import as_named_blob
@@ -178,3 +180,22 @@ def from_tensors(tensors: Mapping[str, Any], name: str = "") -> ModelFile:
     blobs = {key: as_named_blob(f"tensor {key!r}", array) for key, array in flat.items()}
     layers = for_caffe(Weights.of_entries("", "", blobs).layers)
     return ModelFile(name, [each.layer for each in layers])
+
+
+# --- HDF5 in another layout than Caffe's -----------------------------------------------------------
+
+
+def read_hdf5(path: str) -> Weights:
+    """Open HDF5, also in Caffe's layout. Reads its tree, but no values."""
+    file = OpenFile(path)
+    tree = read_tree(file)
+    if tree is None:
+        return of_model(open_model(path), path, "caffemodel.h5")
+    datasets, others = tree
+    return Weights.of_entries(path, "hdf5", datasets, file, others=others)
+
+
+def plan_tensors_hdf5(weights: Weights) -> Write:
+    """Plan HDF5 with a dataset for each tensor."""
+    source, write = weights.source_file(), plan_tree(weights.tensors)
+    return write if source is None else plan_edit(source, weights.tensors)

@@ -182,7 +182,7 @@ def from_tensors(tensors: Mapping[str, Any], name: str = "") -> ModelFile:
     return ModelFile(name, [each.layer for each in layers])
 
 
-# --- HDF5 in another layout than Caffe's -----------------------------------------------------------
+# --- HDF5 in another layout than Caffe's ----------------------------------------------------------
 
 
 def read_hdf5(path: str) -> Weights:

@@ -23,7 +23,7 @@ from numpy.typing import DTypeLike, NDArray
 from syncblob.caffe import Layer, NetParameter, squeezed_blobs
 from syncblob.caffe.messages.fields import Array, DType, Shape
 from syncblob.caffe.messages.lazy_blobs import lazy_blob
-from syncblob.caffe.messages.open_file import Descriptor, FileReference, OpenFile
+from syncblob.caffe.messages.open_file import FileReference, OpenFile
 from syncblob.caffe.messages.read_blobproto import BlobIndex
 from syncblob.caffe.messages.string_fields import is_utf8
 from syncblob.caffe.messages.values import Runs, Values
@@ -120,7 +120,7 @@ class Weights(AbstractContextManager["Weights"]):
     unreadable: dict[str, str] = field(default_factory=dict)
     metadata: dict[str, str] = field(default_factory=dict)
     file: FileReference | None = None
-    _open: Descriptor | None = field(default=None, init=False)
+    _open: OpenFile | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         self.layers, self.others = tuple(self.layers), tuple(self.others)
@@ -213,7 +213,7 @@ class Weights(AbstractContextManager["Weights"]):
 
     def hold_file(self) -> None:
         """Keep the file open until `close`, though it is replaced and all values were read."""
-        self._open = None if self.file is None else self.file.hold()
+        self._open = None if self.file is None else self.file()
 
     def close(self) -> None:
         """Close the file. Blobs that have been accessed keep their values."""

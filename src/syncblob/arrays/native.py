@@ -111,12 +111,12 @@ def _from_producer(x: Any, copy: bool | None) -> Any:
         # do, as for Warp's and ONNX Runtime's arrays; those of JAX and TensorFlow say no.
         with suppress(Exception):
             same = np.asarray(x, copy=False)
-            if same.flags.writeable and _described(same) == _described(array):
+            if same.flags.writeable and _describe(same) == _describe(array):
                 return same
     return array
 
 
-def _described(array: NDArray[Any]) -> tuple[Any, ...]:
+def _describe(array: NDArray[Any]) -> tuple[Any, ...]:
     return array.ctypes.data, array.dtype, array.shape, array.strides
 
 

@@ -27,7 +27,7 @@ from syncblob.blob.explain import Explanation
 from syncblob.blob.flags import Flags
 from syncblob.blob.from_arrays import Creation, dense_layout
 from syncblob.blob.indexing import get_item, set_item
-from syncblob.blob.iteration import iterate
+from syncblob.blob.iteration import iterate, iterate_views
 from syncblob.blob.missing import Missing, add_missing
 from syncblob.blob.replace_memory import Replacements
 from syncblob.blob.views import Views
@@ -455,11 +455,10 @@ class Blob(Operators, Views, Replacements, CaffeMath, Creation):
         iteration are seen; those on the device are downloaded. Exception: while another library may
         write on the device, writes there are not seen. TypeError if this Blob is 0-d.
         """
-        if self.ndim == 1:
-            return iterate(self)
-        if not self.shape:
+        shape = self.shape
+        if not shape:
             raise TypeError("a 0-d Blob cannot be iterated over; use item() for its element")
-        return (self[index] for index in range(self.shape[0]))
+        return iterate(self) if len(shape) == 1 else iterate_views(self, shape[0])
 
     def __reversed__(self) -> Iterator[Any]:
         """Iterate over the first axis from its end; see `__iter__`."""

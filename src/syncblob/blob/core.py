@@ -440,7 +440,13 @@ class BlobCore:
         at_hand = array is not None and self.home is HOST
         if at_hand and (shortcut.readable or self.current_array() is array):
             return array
-        return self.memory.elements(Side.HOST, self.layout, reason)
+        kept = self.accessor_arrays[HOST_DATA]
+        if kept is not None and kept.shortcut.readable:
+            return kept.const
+        memory, layout = self.memory, self.layout
+        if layout.gapless and not verifying():
+            return self.const_view(HOST_DATA, reason)
+        return memory.elements(Side.HOST, layout, reason)
 
     def viewable_array(self) -> Any:
         """Return an array over the memory to take views from, which may be out of date.

@@ -148,7 +148,7 @@ def concat(arrays: Sequence[Blob], /, *, axis: int | None = 0, **other: Never) -
 
 
 def _concat(xp: Any, *arrays: Any, axis: int | None) -> Any:
-    # As separate operands they are brought to one device.
+    # Separate operands are brought to one device.
     return xp.concat(arrays, axis=axis)
 
 

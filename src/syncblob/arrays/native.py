@@ -165,12 +165,12 @@ def array_of_tensor(x: Any, *, keep: bool) -> NDArray[Any] | None:
         if keep:
             array: NDArray[Any] = x.numpy()
         elif x.is_conj() or x.is_neg() or x._is_zerotensor():  # noqa: SLF001  # the only way
-            # Its memory does not hold its values.
+            # The memory of such a tensor does not hold its values.
             return None
         else:
             array = np.from_dlpack(x)
     except (RuntimeError, TypeError, BufferError):
-        # It requires a gradient, or has a dtype or a layout that NumPy lacks.
+        # The tensor requires a gradient, or has a dtype or a layout that NumPy lacks.
         return None
     return array if array.flags.writeable else None
 

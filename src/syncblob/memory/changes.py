@@ -186,7 +186,7 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
                         shortcut.writable = readable and newest == mine and not ledger.uploads
                     mine <<= 1
                 if shortcuts.epoch is not epoch:
-                    # Another thread has cleared them meanwhile, which needs no lock.
+                    # Another thread has revoked the shortcuts meanwhile, which needs no lock.
                     shortcuts.clear()
     except BaseException as error:
         if written and after is not None:

@@ -120,7 +120,7 @@ class Shortcuts:
         """
         epoch = epoch or object()
         while self.epoch is not epoch:
-            # Again, if a thread under the lock may have set some since: it compares epochs, too.
+            # Repeated if a thread under the lock may have granted some since: it compares epochs.
             self.epoch = epoch
             for shortcut in [*self.sides, *self.parts.values()]:
                 if shortcut is not None:

@@ -87,7 +87,7 @@ def expose(  # noqa: PLR0913  # a range, and who writes
             loans.exposures = before
             raise
         if ledger.watch is not None:
-            # Others write here by right, and may have done so already.
+            # Other code may write here, so a difference would prove nothing.
             ledger.watch.drop(side, start, exposure.stop)
 
 

@@ -185,7 +185,7 @@ class _Check:
     start: int
     stop: int
     place: Place
-    # None until it was first computed.
+    # None until the bytes are first looked at.
     checksum: int | None = None
     # Whether the export had ended when the checksum was last compared.
     over: bool = False

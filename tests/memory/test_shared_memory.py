@@ -18,7 +18,6 @@ from in_threads import in_threads
 
 import syncblob
 from syncblob import Blob, Head, memory_kind, record_transfers, set_memory_kind
-from syncblob.devices import accelerator
 
 N = 1000
 
@@ -312,4 +311,3 @@ def test_a_child_has_what_was_written_before_the_fork(blob, device):
         os._exit(0 if right else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert (blob.cpu_data() == 6).all()
-    assert accelerator(device.name).space == "host"

@@ -292,7 +292,7 @@ def _let_go(
         revoked: list[Any] = []
         try:
             for memory in given_up:
-                memory.ledger.loans.revoke(revoked, -1, None, -1)
+                memory.ledger.loans.revoke(revoked, -1, None, aliases=True)
             replace()
         except BaseException:
             restore(revoked)

@@ -86,14 +86,9 @@ def element(blob: BlobCore, reason: str, index: tuple[int, ...] = ()) -> NDArray
             # The host has the same number, and NumPy reads it where it is.
             return array
         logged = bool(open_logs)
-        if blob.shortcut.writable and (held is not None or not logged):
+        if blob.shortcut.writable and not home.shared and (held is not None or not logged):
             # The host lacks it.
             accelerator: Any = home
-            contents = home.wrap(array)
-            shared = accelerator.share(contents) if home.space is HOST.space else None
-            if shared is not None:
-                accelerator.finish(contents)
-                return shared.view(array.dtype).reshape(())
             if held is None:
                 copying = Copying(accelerator, reason, 0)
             else:
@@ -104,7 +99,7 @@ def element(blob: BlobCore, reason: str, index: tuple[int, ...] = ()) -> NDArray
                 axes = zip(index, layout.shape, layout.strides, strict=bool(index))
                 place = layout.offset + sum(at % dim * step for at, dim, step in axes)
             copied = np.empty(array.nbytes, np.uint8)
-            copies = accelerator.download, contents, copied
+            copies = accelerator.download, home.wrap(array), copied
             transfer(copying, "download", copied.nbytes, place, *copies)
             return copied.view(array.dtype).reshape(())
     layout = blob.layout.derive(lambda a: a[key]) if index else blob.layout

@@ -48,9 +48,6 @@ protocols: list[str] = ["__cuda_array_interface__", "__sycl_usm_array_interface_
 # share memory look at it after each; see `Accelerator.end_next`.
 ENDING: set[tuple[Any, int]] = set()
 
-# The `Home.space` of the host, and of accelerators that share its memory.
-HOST_SPACE = "host"
-
 
 class BesideCaptureError(RuntimeError):
     """What was asked for would end the capture of a graph."""
@@ -112,8 +109,8 @@ class Home(ABC):
     writers: set[Any] | None = None
     # The array library of this home: NumPy, CuPy through array-api-compat, or a backend's own.
     namespace: ModuleType
-    # Homes of one space have one memory, and a Blob has one buffer for them.
-    space: object = HOST_SPACE
+    # Whether its memory is that of the host. A Blob has one buffer for such homes.
+    shared: bool = False
 
     def can_hold(self, nbytes: int) -> bool:
         """Return whether an allocation could succeed if nothing else was there."""
@@ -279,11 +276,11 @@ class WorkUnderWay(Push):
         self._buffer = buffer
 
     def order(self) -> bool:
-        """Return True: the accelerator can use its own buffer."""
+        """Return True: the accelerator has what the host gets."""
         return True
 
     def wait(self) -> None:
-        """Block until the work has run."""
+        """Wait for the work."""
         self._home.finish(self._buffer)
 
 
@@ -319,16 +316,9 @@ class Accelerator(Home):
     bounded: bool = True
     writers: set[Any] | None = WRITERS
 
-    # Whether it can share the memory of the host, and whether it does; see `share_memory`.
+    # Whether its memory can be that of the host, and whether that of any accelerator was.
     can_share: bool = False
-    shared: bool = False
-    # Whether any accelerator has shared memory in this process.
     any_shared: bool = False
-
-    @property
-    def space(self) -> object:  # type: ignore[override]  # depends on the kind of memory
-        """The host's, if the memory is shared, else one of its own."""
-        return HOST_SPACE if self.shared else self
 
     def share_memory(self, *, shared: bool) -> None:
         """Allocate memory that the host can use as well, or memory of the device's own."""
@@ -338,10 +328,7 @@ class Accelerator(Home):
         Accelerator.any_shared = Accelerator.any_shared or shared
 
     def share(self, buffer: Any) -> Any:
-        """Return a buffer of this accelerator over one of the host, or the reverse.
-
-        None if the other processor cannot use that memory. Only called if memory is `shared`.
-        """
+        """Return a buffer over one of the host, or the reverse; None if the other cannot use it."""
         del buffer
 
     def finish(self, buffer: Any) -> None:

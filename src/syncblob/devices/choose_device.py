@@ -126,36 +126,23 @@ def unregister(kind: str) -> None:
 
 
 def memory_kind(device: Device | str) -> str:
-    """Return ``"shared"`` or ``"separate"``; see `set_memory_kind`. ``"shared"`` for the host.
-
-    Raises
-    ------
-    NoDeviceError
-        If the device is not available.
-    """
-    return "shared" if home_of(device).space is HOST.space else "separate"
+    """Return ``"shared"`` or ``"separate"``; see `set_memory_kind`. ``"shared"`` for the host."""
+    return "shared" if home_of(device).shared else "separate"
 
 
 def set_memory_kind(device: Device | str, kind: str) -> None:
     """Let an accelerator share the memory of the host, or give it memory of its own.
 
-    Memory that is shared needs no transfers: Blobs get one buffer for both, in which the host waits
-    for the accelerator's work. At first it is shared where host and accelerator have the same
-    memory.
+    At first it shares what is one memory in hardware. Blobs then get one buffer for both, in which
+    the host waits for the accelerator's work, and nothing is transferred. The new kind is that of
+    what is allocated from now on.
 
     Parameters
     ----------
     device
-        The accelerator.
+        The accelerator. A ValueError says if it cannot share the memory of the host.
     kind
-        ``"shared"`` or ``"separate"``. What is allocated from now on is of this kind.
-
-    Raises
-    ------
-    ValueError
-        If the accelerator cannot share memory with the host. `memory_kind` tells what it does.
-    NoDeviceError
-        If the device is not available.
+        ``"shared"`` or ``"separate"``.
     """
     if kind not in {"shared", "separate"}:
         raise ValueError(f"expected 'shared' or 'separate', got {kind!r}")
@@ -175,8 +162,7 @@ def simulated(
         The bytes that the device has from now on; None leaves them as they are, initially without
         end.
     shared
-        Whether it shares the memory of the host from now on; see `set_memory_kind`. None leaves
-        this as it is, initially False.
+        Whether it shares the memory of the host from now on; None leaves that as it is.
     """
     backend: Any = accelerator(f"simulated:{index}")
     if capacity is not None:

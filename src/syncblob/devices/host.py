@@ -132,6 +132,7 @@ class NumpyHome(Home):
 
 class _Host(NumpyHome):
     device = CPU
+    shared = True
 
     # Not a property, because every export reads it.
     dlpack_device: tuple[int, int] = (DLPACK_CPU, 0)

@@ -88,7 +88,7 @@ class SimulatedBackend(NumpyHome, Accelerator):
 
     def __init__(self, number: int) -> None:
         self.device: Device = Device(f"simulated:{number}")
-        self._delay: float = 0.0
+        self.delay: float = 0.0
         # The last computation in shared memory.
         self._last: Push | None = None
         self._capacity: int | None = None
@@ -106,18 +106,8 @@ class SimulatedBackend(NumpyHome, Accelerator):
         self._streams: set[weakref.ref[SimulatedStream]] = set()
         self.reset_counts()
 
-    @property
-    def delay(self) -> float:
-        """See `SimulatedBackend`."""
-        return self._delay
-
-    @delay.setter
-    def delay(self, seconds: float) -> None:
-        self._delay = seconds
-        self._update_bounds()
-
     def share_memory(self, *, shared: bool) -> None:
-        """Let memory be one with the host's, or not."""
+        self.finish(None)
         super().share_memory(shared=shared)
         self._update_bounds()
 
@@ -140,9 +130,8 @@ class SimulatedBackend(NumpyHome, Accelerator):
         return before
 
     def _update_bounds(self) -> None:
-        bounds = self._capacity, self._limit, (self.shared and self._delay) or None
-        # Results count, and come later, only if `compute` makes them.
-        self.bounded: bool = any(bound is not None for bound in bounds)
+        # Results count, and are late in shared memory, only if `compute` makes them.
+        self.bounded: bool = self.shared or (self._capacity, self._limit) != (None, None)
         update_homes()
 
     @property
@@ -199,7 +188,7 @@ class SimulatedBackend(NumpyHome, Accelerator):
 
     def compute(self, function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
         """Call the function. With a capacity or limit, count the arrays that it returns, if new."""
-        if self.shared and self._delay:
+        if self.shared and self.delay:
             result = self._compute_later(function, args, keywords)
         else:
             result = super().compute(function, *args, **keywords)
@@ -223,11 +212,9 @@ class SimulatedBackend(NumpyHome, Accelerator):
         made = [x for x in made if not any(np.may_share_memory(x, y) for y in operands)]
         # Views, which stay writable when a borrow becomes read-only.
         outputs = [(x.view(), x.copy()) for x in (*written, *made)]
-        for x, old in before:
-            if any(x is each for each in written):
+        for x, old in [*before, *((x, _poison(x)) for x in made)]:
+            if x.flags.writeable:
                 x[...] = old
-        for x in made:
-            x[...] = _poison(x)
 
         def run() -> None:
             intact = all(x.tobytes() == old.tobytes() for x, old in before)
@@ -239,18 +226,10 @@ class SimulatedBackend(NumpyHome, Accelerator):
             self.end()
         return result
 
-    def used(self, *arrays: Any) -> None:
-        """Wait: what was written by no argument of `compute` is there."""
-        del arrays
-        if ENDING:
-            self.end()
-
     def share(self, buffer: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """Return the same memory."""
         return buffer[:]
 
     def finish(self, buffer: Any) -> None:
-        """Wait for the computations so far."""
         del buffer
         if self._last is not None:
             self._last.wait()
@@ -275,7 +254,6 @@ class SimulatedBackend(NumpyHome, Accelerator):
     def own_view(
         self, buffer: NDArray[np.uint8], layout: Layout, *, writable: bool
     ) -> NDArray[Any]:
-        """Return an array over a buffer that only this package uses."""
         with self._lock.held:
             root = self._roots.get(id(buffer))
             if root is None:
@@ -373,6 +351,7 @@ class SimulatedBackend(NumpyHome, Accelerator):
     ) -> None:
         """Copy from another device; from another simulated one without the host."""
         if self.reaches(other):
+            other.finish(contents)
             with self._lock.held:
                 self._count_down("transfer")
                 self.peer_copies += 1

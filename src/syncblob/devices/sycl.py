@@ -89,10 +89,9 @@ class SyclBackend(LibraryHome):
         self.compute = lambda *_, **_named: self._queue  # type: ignore[method-assign]  # raises
 
     def share_memory(self, *, shared: bool) -> None:
-        """Allocate USM shared memory, or USM device memory."""
         super().share_memory(shared=shared)
-        self._kind: str = "shared" if shared else "device"
-        self.namespace: Any = Namespace(self._dpnp, self._own_queue, usm_type=self._kind)
+        kind = "shared" if shared else "device"
+        self.namespace: Any = Namespace(self._dpnp, self._own_queue, usm_type=kind)
 
     @property
     def _queue(self) -> Any:
@@ -151,16 +150,12 @@ class SyclBackend(LibraryHome):
         self._queue.wait()
 
     def finish(self, buffer: Any) -> None:
-        """Wait for all work on the queue. In the child of a fork there is none."""
         del buffer
+        # In the child of a fork there is no work.
         if self._process == os.getpid():
             self._own_queue.wait()
 
     def share(self, buffer: Any) -> Any:
-        """Return a dpnp array over an ndarray, or an ndarray over a dpnp array.
-
-        None unless it is USM memory that both can use.
-        """
         if not isinstance(buffer, np.ndarray):
             if buffer.usm_type == "device":
                 return None
@@ -316,15 +311,9 @@ class _Owner:
 
     def __init__(self, buffer: Any, address: int, nbytes: int, queue: Any) -> None:
         self._buffer = buffer
-        self.__sycl_usm_array_interface__ = {
-            "version": 1,
-            "syclobj": queue,
-            "data": (address, False),
-            "offset": 0,
-            "shape": (nbytes,),
-            "strides": None,
-            "typestr": "|u1",
-        }
+        described = {"version": 1, "syclobj": queue, "data": (address, False), "offset": 0}
+        described |= {"shape": (nbytes,), "strides": None, "typestr": "|u1"}
+        self.__sycl_usm_array_interface__ = described
 
 
 class _SyclPush(Push):

@@ -73,7 +73,7 @@ def array_in(home: Any, array: Any, reason: str) -> Any:
     native = dtype if dtype in SUPPORTED else as_dtype(dtype.newbyteorder("="))
     dense = np.asarray(array, native, order="C")
     contents = HOST.wrap(dense)
-    buffer = home.share(contents) if home.space is HOST.space else None
+    buffer = home.share(contents) if home.shared else None
     if buffer is None:
         buffer = upload(home, contents, reason)
     else:

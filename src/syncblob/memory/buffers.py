@@ -155,14 +155,7 @@ class Buffers:
     """The windows of each side."""
 
     __slots__ = (
-        "_serial",
-        "accelerator",
-        "all_sides",
-        "homes",
-        "name",
-        "nbytes",
-        "shared",
-        "windows",
+        *("_serial", "accelerator", "all_sides", "homes", "name", "nbytes", "shared", "windows"),
     )
 
     def __init__(self, nbytes: int, accelerator: Accelerator | None) -> None:
@@ -256,23 +249,20 @@ class Buffers:
 
     def share(self, side: Side, reason: str) -> Window | None:
         """Give a side without windows the buffer of another one in its space, if there is one."""
-        if self.windows[side].all:
-            return None
-        for other in self.all_sides:
+        for other in () if self.windows[side].all else self.all_sides:
             known = self.windows[other].whole
-            if known is None or self.home(other).space is not self.home(side).space:
+            if known is None or not self.home(other).shared:
                 continue
-            home = self.home(side)
+            home: Any = self.home(side)
             # From an accelerator to another, by the host.
-            array = known.array
-            for accelerator in (self.home(other), home):
-                if accelerator is not HOST and array is not None:
-                    array = accelerator.share(array)  # type: ignore[attr-defined]  # an accelerator
+            array = self.homes[other].share(known.array) if other else known.array  # type: ignore[attr-defined]  # an accelerator
+            if side and array is not None:
+                array = home.share(array) if home.shared else None
             if array is None:
                 continue
             window = Window(0, self.nbytes, array)
             if side:
-                self.add(home)  # type: ignore[arg-type]  # an accelerator
+                self.add(home)
             if known.common is None:
                 known.common = object()
                 if open_logs:
@@ -416,7 +406,7 @@ class Buffers:
         if source is None:
             self.home(side).zero(target)
         else:
-            if side and self.home(side).space is HOST.space:
+            if side and self.home(side).shared:
                 # Where it lies, if the host can use it.
                 shared = self.home(side).share(target)  # type: ignore[attr-defined]  # an accelerator
                 side, target = (side, target) if shared is None else (Side.HOST, shared)

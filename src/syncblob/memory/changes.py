@@ -295,13 +295,16 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
         ):
             # What another thread has begun to write is copied, and not trusted to be all of it.
             after = before
-        stale = 0
+        stale = losers
         if loans.live:
-            if writes:
-                stale = losers & ~buffers.alike(side) if change.between is None else losers
+            if buffers.shared and change.between is None:
+                # Aliases of the same buffer stay up to date.
+                stale &= ~buffers.alike(side)
             for reach in lost:
-                everything = reach == (0, before.nbytes)
-                loans.revoke(revoked, losers, None if everything else reach, stale)
+                part = None if reach == (0, before.nbytes) else reach
+                loans.revoke(revoked, losers, part, aliases=writes and stale == losers)
+                if writes and stale != losers:
+                    loans.revoke(revoked, stale, part, aliases=True)
         windows = buffers.windows[side]
         window: Any = windows.whole
         if change.prepare is not None:
@@ -367,7 +370,7 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
             ledger.history = (*ledger.history[1 - REMEMBERED :], entry)
         if loans.live and lost:
             history = ledger.history if happened else ()
-            loans.note_end(revoked, history, losers, stale, writes=writes)
+            loans.note_end(revoked, history, losers if writes else 0, stale)
         newest = after.uniform
         rare = ledger.watch is not None or ledger.source is not None
         if (
@@ -461,7 +464,7 @@ def adopt(ledger: Ledger, side: Side, buffer: Any, announced: Collection[set[Loa
     buffers = ledger.buffers
     for other in buffers.all_sides if buffers.shared else ():
         has = other is not side and buffers.windows[other].all
-        if has and buffers.home(other).space is buffers.home(side).space:
+        if has and buffers.home(other).shared and buffers.home(side).shared:
             # The next access there shares the new buffer, if it can.
             ledger.shortcuts.forget(other)
             buffers.windows[other] = NO_WINDOWS

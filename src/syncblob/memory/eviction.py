@@ -160,7 +160,7 @@ def make_room(home: Accelerator, reason: str, needed: int) -> bool:
         # Another thread may have made some in the meantime.
         if _made_room != began or home.give_back():
             return True
-        return home.space is not HOST.space and _evict(home, reason, needed)
+        return not home.shared and _evict(home, reason, needed)
 
 
 def _evict(home: Accelerator, reason: str, needed: int) -> bool:

@@ -214,17 +214,16 @@ class Loans:
         return where if self.foreign >> side & 1 else ""
 
     def revoke(
-        self, revoked: list[Loan], sides: int, reach: tuple[int, int] | None, stale: int
+        self, revoked: list[Loan], sides: int, reach: tuple[int, int] | None, *, aliases: bool
     ) -> None:
-        """Revoke the write permission of borrows, and of aliases that are NumPy arrays.
+        """Revoke the write permission of borrows, and of `aliases` that are NumPy arrays.
 
-        `sides` and `stale`, bit masks, are those of the borrows and of the aliases. A `reach` of
-        None is everything. What had the permission is appended to the list; see `restore`.
+        `sides`, a bit mask, and `reach` become stale; None is everything. What had the permission
+        is appended to the list; see `restore`.
         """
         for loan in list(self.live) if reach is None else self.over(*reach):
             if sides >> loan.side & 1 and (
-                loan.kind is BORROW
-                or (stale >> loan.side & 1 and loan.kind is NUMPY and loan.start < loan.stop)
+                loan.kind is BORROW or (aliases and loan.kind is NUMPY and loan.start < loan.stop)
             ):
                 array = loan()
                 if array is not None and array.flags.writeable:
@@ -234,17 +233,11 @@ class Loans:
                     array.flags.writeable = False
 
     def note_end(
-        self,
-        revoked: list[Loan],
-        history: tuple[Transition, ...],
-        losers: int,
-        stale: int,
-        *,
-        writes: bool,
+        self, revoked: list[Loan], history: tuple[Transition, ...], losers: int, stale: int
     ) -> None:
         """Forget borrows that were revoked, and note for `explain` what ended them.
 
-        That is the last entry of the history; if that is empty, nothing to note. If it `writes`,
+        That is the last entry of the history; if that is empty, nothing to note. If it was a write,
         exposures of the losers, a bit mask, end, and aliases of `stale`, another one, are stale.
         """
         ended = [loan for loan in revoked if loan.kind is BORROW]
@@ -253,7 +246,7 @@ class Loans:
             return
         # No search in the history, because only `explain` needs more.
         self.ended = (*self.ended, *((loan, history) for loan in ended))[-_REMEMBERED:]
-        if writes:
+        if losers:
             last = history[-1]
             before, after, start, stop = last.map_before, last.map_after, last.start, last.stop
             for loan in self.writers(start, stop, losers):

@@ -9,7 +9,6 @@ import operator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from syncblob.devices import HOST
 from syncblob.memory.buffers import Window
 from syncblob.memory.changes import Change, commit
 from syncblob.memory.operations import NotNowError, are_written, pins, reside
@@ -36,7 +35,7 @@ _NBYTES = operator.attrgetter("array.nbytes")
 
 def divisible(buffers: Buffers, home: Home) -> bool:
     """Return whether a memory is large enough for windows in a home. What it shares has none."""
-    return buffers.nbytes > _WHOLE and home.space is not HOST.space
+    return buffers.nbytes > _WHOLE and not home.shared
 
 
 def provide(  # noqa: PLR0913, PLR0917  # an access

@@ -665,7 +665,7 @@ class Blob(Operators, Views, Replacements, CaffeMath, Creation):
         """
         if na_value is ...:
             return self.__array__(dtype, copy or None)
-        return export_numpy.filled(self.__array__(None, copy or None), dtype, na_value)
+        return export_numpy.fill_missing(self.__array__(None, copy or None), dtype, na_value)
 
     @property
     def ctypes(self) -> Any:

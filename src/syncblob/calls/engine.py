@@ -179,7 +179,7 @@ _WRITE = """
         if writers is not None:
             note = {{target}}
             writers.add(Reference(note, writers.discard))
-            # Again: it may have been revoked before.
+            # The shortcut may have been revoked while the array was written.
             if not (target.writable and x{n}.raw_array is a{n}):
                 note = None
                 return begin(like, {given})

@@ -95,7 +95,7 @@ class SimulatedBackend(NumpyHome, Accelerator):
         self._roots: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
         self._countdowns: dict[str, int] = {}
         self._default_stream: SimulatedStream | None = None
-        # As above.
+        # Nothing iterates over the set itself: streams vanish at any time.
         self._streams: set[weakref.ref[SimulatedStream]] = set()
         self.reset_counts()
 

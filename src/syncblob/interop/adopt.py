@@ -82,7 +82,7 @@ def can_adopt(array: Any, home: Home) -> bool:
         # The usual case.
         return True
     if array.ndim == 1 and home.strides(array)[0] > array.dtype.itemsize:
-        # It has gaps.
+        # The array has gaps.
         return False
     return _obstacle(array, None, home) is None
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from syncblob.memory import Access, SyncedMemory
 
 CUDA = CudaBackend.protocol
-# What CuPy calls in its place.
+# What CuPy calls of a Blob without that interface.
 CUPY = "__cupy_get_ndarray__"
 
 

@@ -75,7 +75,7 @@ def acquire(  # noqa: C901, PLR0912, PLR0913, PLR0917  # an access; inlined, bec
                     (layout.contiguous or layout.gapless)
                     and layout.stop - layout.start == stop - start
                 ):
-                    # It leaves bytes of the range.
+                    # Such an overwrite leaves bytes of the range.
                     access = MUTABLE
                 buffer = buffers.windows[side].whole
                 if buffer is None and side:
@@ -106,7 +106,7 @@ def acquire(  # noqa: C901, PLR0912, PLR0913, PLR0917  # an access; inlined, bec
                     and (start < stop or not stop)
                     and (uniform is not None or spans.any(start, stop) != mine)
                 ):
-                    # Others hold it, too, and lose it.
+                    # Other sides hold the range, too, and lose it.
                     commit(ledger, plan, side, access, start, stop, reason, announced)
                 elif open_logs:
                     note_use(ledger, side, start, stop)
@@ -122,7 +122,7 @@ def acquire(  # noqa: C901, PLR0912, PLR0913, PLR0917  # an access; inlined, bec
             if shortage is None:
                 raise
         if shortage is not None:
-            # Only here: the error keeps frames alive, and these keep arrays.
+            # Outside of the handler: the error keeps frames alive, and these keep arrays.
             args = ledger, side, access, layout, reason, fill
             return shortage.repeat(acquire, args, {"locked": True, "announced": announced})
         if stale is not None:
@@ -146,7 +146,7 @@ def _fill(  # noqa: PLR0913, PLR0917  # an access
     try:
         fill(buffer)
     except BaseException:
-        # It may have written in part, after a read on another side.
+        # `fill` may have written in part, after a read on another side.
         take(ledger, side, start, stop, reason)
         raise
     if ledger.spans is spans:

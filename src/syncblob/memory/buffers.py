@@ -136,7 +136,7 @@ class Windows:
     def inside(self, start: int, stop: int) -> list[Window]:
         """Return the windows that lie in a range."""
         first = bisect_left(self.all, start, key=_START)
-        # One of no bytes may start where the range ends.
+        # A window of no bytes may start where the range ends.
         last = bisect_right(self.all, stop, key=_START)
         return [window for window in self.all[first:last] if window.stop <= stop]
 

@@ -350,7 +350,7 @@ def _drop(ledger: Ledger, change: Change, _reason: str) -> tuple[Windows, Sequen
     home = buffers.home(side)
     for window in gone:
         if isinstance(home, Accelerator):
-            # Its memory may be given to someone else at once.
+            # The memory of the window may be given to someone else at once.
             home.settle(window.array)
         ledger.compare_watch(side, window.start, window.stop, writes=True)
     return buffers.windows[side].exchange(buffers.nbytes, gone), ()

@@ -174,7 +174,7 @@ class Shortcuts:
         """Let the next accesses ask again. `epoch` is a new one, if it means something."""
         epoch = epoch or object()
         while self.epoch is not epoch:
-            # Again, if a thread under the lock may have set some since: it compares epochs, too.
+            # Repeated if a thread under the lock may have granted some since: it compares epochs.
             self.epoch = epoch
             for shortcut in list(self.known.values()):
                 shortcut.readable = shortcut.writable = False

@@ -41,7 +41,7 @@ class NotNowError(MemoryError):
 
 
 class NotFirstError(NotNowError):
-    """An allocation that can be made later would take room from the first thread in line."""
+    """An allocation has to wait, because another thread has waited longer for room."""
 
     def __init__(self, home: Home) -> None:
         super().__init__(f"another thread has waited longer for memory of {home.device}")

@@ -57,7 +57,7 @@ def from_the_start(function: Callable[..., Any], *args: Any, **keywords: Any) ->
             if home is None or operation.written or not (outer is None or outer.written):
                 raise
             shortage = Shortage(error, home, "", MemoryError)
-        # Only here: the error keeps frames alive, and these keep arrays.
+        # Outside of the handler: the error keeps frames alive, and these keep arrays.
         return shortage.begin_again(operation, function, args, keywords)
     finally:
         if outer is None:
@@ -142,7 +142,7 @@ class Shortage:
             while not last:
                 if not self._make_room():
                     if not (waits or operation.last):  # type: ignore[union-attr]  # there is one
-                        # It begins again.
+                        # The operation begins again.
                         vars(self._error)[SHORT_OF] = self._home
                         break
                     last = not (waits and place.wait())

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 # A memory of at most so many bytes has no windows: one buffer costs little more.
 _WHOLE = 1 << 20
 
-# Nor has one of which windows would be this share.
+# If windows would be more than this share of a memory, it gets one buffer, too.
 _MOST = 0.5
 
 _NBYTES = operator.attrgetter("array.nbytes")

@@ -42,7 +42,7 @@ def human_bytes(nbytes: int) -> str:
     return f"{size:.1f} {_UNITS[-1]}"
 
 
-def joined(ranges: Iterable[tuple[Number, Number]]) -> list[tuple[Number, Number]]:
+def union(ranges: Iterable[tuple[Number, Number]]) -> list[tuple[Number, Number]]:
     """Sort ranges, and join those that touch or overlap."""
     result: list[tuple[Number, Number]] = []
     for start, stop in sorted(ranges):

@@ -56,10 +56,10 @@ class Layout:
         self.size = math.prod(shape)
         self.contiguous = (
             self.size == 0
-            or strides is None
+            or self.strides == c_order
             or all(
                 dim == 1 or step == c_step
-                for dim, step, c_step in zip(shape, strides, c_order, strict=True)
+                for dim, step, c_step in zip(shape, self.strides, c_order, strict=True)
             )
         )
         if not self.size:
@@ -78,36 +78,16 @@ class Layout:
         return cls(shape, dtype, None, offset)
 
     @classmethod
-    def dense(cls, array: Any) -> Layout:
-        """Return the layout of a C-contiguous array that is the whole memory."""
-        layout = cls.__new__(cls)
-        layout.shape = array.shape
-        layout.dtype = array.dtype
-        layout.strides = array.strides
-        layout.offset = 0
-        layout.size = array.size
-        layout.contiguous = True
-        layout.start = 0
-        layout.stop = array.nbytes
-        return layout
-
-    @classmethod
-    def of_array(cls, array: Any, offset: int) -> Layout:
+    def of_array(cls, array: Any, offset: int = 0) -> Layout:
         """Return the layout of an array whose first element is at an offset in its memory."""
-        if not (array.size and array.flags.c_contiguous):
-            return cls(tuple(array.shape), array.dtype, tuple(array.strides), offset)
-        # As `dense`: the usual case, in fewer steps.
-        layout = cls.dense(array)
-        layout.offset = layout.start = offset
-        layout.stop += offset
-        return layout
+        return cls(tuple(array.shape), array.dtype, tuple(array.strides), offset)
 
     @classmethod
     def raw(cls, nbytes: int, offset: int = 0) -> Layout:
         """Return the layout of bytes."""
         return cls((nbytes,), UINT8, None, offset)
 
-    def moved(self, nbytes: int) -> Layout:
+    def shift(self, nbytes: int) -> Layout:
         """Return the layout of an array that lies some bytes further on."""
         strides = None if self.contiguous else self.strides
         return Layout(self.shape, self.dtype, strides, self.offset + nbytes if self.size else 0)
@@ -183,7 +163,7 @@ class Layout:
             offset += at * self.strides[axis]
         return offset
 
-    def aligned(self, dtype: np.dtype[np.generic]) -> bool:
+    def is_aligned(self, dtype: np.dtype[np.generic]) -> bool:
         """Return whether elements of a dtype in this layout are aligned."""
         return all(step % dtype.alignment == 0 for step in (self.offset, *self.strides))
 

@@ -25,11 +25,6 @@ def notify(forked: Any) -> None:
     _notified[weakref.ref(forked, _forget)] = None
 
 
-def notified(kind: type[Any]) -> list[Any]:
-    """Return the objects of a class that `notify` has been called with and that are alive."""
-    return [each for each in [known() for known in list(_notified)] if type(each) is kind]
-
-
 def is_lost(lock: threading.RLock) -> bool:
     """Return, in a forked child, whether another thread held a lock."""
     if lock.acquire(blocking=False):

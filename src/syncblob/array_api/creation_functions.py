@@ -21,9 +21,9 @@ from syncblob.blob.core import fresh
 from syncblob.calls.namespace import apply
 from syncblob.calls.operands import as_blob
 from syncblob.devices import Device, home_of
-from syncblob.guards import require_device
 from syncblob.interop.adopt import can_adopt
 from syncblob.memory import compute, from_the_start
+from syncblob.transfers import require_device
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike

@@ -40,8 +40,8 @@ from syncblob.blob.missing import refuse
 from syncblob.calls.namespace import apply
 from syncblob.calls.operands import as_blob
 from syncblob.devices import Device, home_of
-from syncblob.guards import require_device
 from syncblob.memory import compute
+from syncblob.transfers import require_device
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike

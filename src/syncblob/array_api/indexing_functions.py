@@ -22,7 +22,7 @@ from syncblob.calls.choose_home import common_home
 from syncblob.calls.index_checks import require_bounds
 from syncblob.calls.namespace import apply
 from syncblob.calls.operands import as_blob
-from syncblob.guards import require_device
+from syncblob.transfers import require_device
 
 if TYPE_CHECKING:
     from syncblob._blob import Blob

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from syncblob._layout import Layout
+from syncblob.blob.core import BlobCore, Gradient
 from syncblob.devices import Side, accelerator, home_of
 from syncblob.errors import NoDeviceError
 from syncblob.interop import shared_memory
 from syncblob.memory import CONST, MUTABLE, SyncedMemory
 from syncblob.memory.untracked_aliases import expose
-
-if TYPE_CHECKING:
-    from syncblob.blob.core import BlobCore
 
 _OUT_OF_BAND = 5
 # That of complex128, the largest dtype.
@@ -66,10 +64,9 @@ def _unpickle(  # noqa: PLR0913, PLR0917  # the pickled values
 ) -> BlobCore:
     """Make a Blob; `placed` has the arguments of its layout."""
     layout = Layout(*placed)
-    blob = cls.from_memory(_memory(data, layout.nbytes, where), layout, readonly=readonly)
-    if diff is not None:
-        blob.own_diff = _memory(diff, layout.nbytes, where)
-    return blob
+    memory = _memory(data, layout.nbytes, where)
+    gradient = None if diff is None else _memory(diff, layout.nbytes, where)
+    return cls.from_memory(memory, layout, gradient=Gradient(gradient), readonly=readonly)
 
 
 def _usable(device: str) -> bool:

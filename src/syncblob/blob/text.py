@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     Read = Callable[[tuple[slice, ...]], NDArray[Any]]
 
 
-def described(blob: BlobCore) -> str:
+def describe(blob: BlobCore) -> str:
     """Return shape, dtype, device and head for `repr`. Causes no transfer."""
     const = ", const" if blob.readonly else ""
     head = blob.memory.head_of(blob.layout)
@@ -59,7 +59,7 @@ def block_of(layout: Layout, key: tuple[slice, ...]) -> Layout:
 
 
 def _without_values(blob: BlobCore, reason: str) -> str:
-    return f"Blob({described(blob)}; values not shown: {reason})"
+    return f"Blob({describe(blob)}; values not shown: {reason})"
 
 
 def text_of(shape: tuple[int, ...], dtype: np.dtype[np.generic], read: Read) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from syncblob._dtypes import can_hold
 from syncblob.blob.core import BlobCore
 from syncblob.devices import HOST, default_device
-from syncblob.guards import require_device
+from syncblob.transfers import require_device
 
 if TYPE_CHECKING:
     from syncblob.devices.base import Home

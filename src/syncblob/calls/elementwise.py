@@ -23,8 +23,8 @@ from syncblob.calls.results import as_blobs
 from syncblob.calls.tables import rules_of_kernel
 from syncblob.devices import HOST
 from syncblob.devices.host import LARGE
-from syncblob.guards import may_compute_directly, require_device
 from syncblob.memory.operations import leave_room, lines
+from syncblob.transfers import may_compute_directly, require_device
 
 # These also accept sequences, buffers and other numbers, which Python would otherwise call unequal.
 _COMPARISONS = (np.equal, np.not_equal)

@@ -28,12 +28,12 @@ from syncblob.calls.operands import adopted, is_leaf, of_device
 from syncblob.calls.results import forgets_newest, overwrite, wrap
 from syncblob.devices import HOST, Side
 from syncblob.devices.host import LARGE
-from syncblob.guards import may_compute_directly, require_device
 from syncblob.interop.adopt import array_in, can_adopt
 from syncblob.memory import CONST, MUTABLE, OVERWRITE, compute, from_the_start, has_written
 from syncblob.memory.living_arrays import Reference
 from syncblob.memory.operations import innermost, leave_room, lines
 from syncblob.memory.windows import divisible
+from syncblob.transfers import may_compute_directly, require_device
 
 if TYPE_CHECKING:
     from syncblob.calls.tables import Rules

@@ -19,9 +19,9 @@ from syncblob.calls.foreign_operators import answer_of, known_form
 from syncblob.calls.operands import converted, is_number
 from syncblob.calls.tables import rules_in_place
 from syncblob.devices import HOST
-from syncblob.guards import may_compute_directly
 from syncblob.memory import MUTABLE
 from syncblob.memory.living_arrays import Reference
+from syncblob.transfers import may_compute_directly
 
 # All integers up to this are exact in every floating-point dtype of Blobs, except bfloat16.
 _EXACT = 2048

@@ -15,8 +15,8 @@ from syncblob.blob.core import BlobCore, fresh
 from syncblob.calls.nested import replaced
 from syncblob.calls.operands import is_leaf, shape_only
 from syncblob.devices import HOST
-from syncblob.guards import require_device
 from syncblob.memory import compute
+from syncblob.transfers import require_device
 
 if TYPE_CHECKING:
     from syncblob.calls.engine import Plan

@@ -73,7 +73,7 @@ def array_in(home: Any, array: Any, reason: str) -> Any:
     native = dtype if dtype in SUPPORTED else as_dtype(dtype.newbyteorder("="))
     dense = np.asarray(array, native, order="C")
     buffer = upload(home, HOST.wrap(dense), reason)
-    return home.own_view(buffer, Layout.dense(dense), writable=False)
+    return home.own_view(buffer, Layout.of_array(dense), writable=False)
 
 
 def can_adopt(array: Any, home: Home) -> bool:

@@ -24,7 +24,7 @@ from torch.utils import _python_dispatch
 from syncblob._dtypes import is_bfloat16
 from syncblob._source_lines import user_instruction
 from syncblob.arrays import dlpack_capsules
-from syncblob.blob.core import HOST_DATA, HOST_DIFF, NOT_YET, NOTHING_KEPT
+from syncblob.blob.core import HOST_DATA, HOST_DIFF, NOTHING_KEPT
 from syncblob.calls.torch.devices import require_reach
 from syncblob.calls.torch.tracing import untraced
 from syncblob.devices import HOST, Side
@@ -189,8 +189,6 @@ def host_loan(x: BlobCore, reason: str) -> Loan | None:
     kept = x.accessor_arrays[HOST_DATA]
     if kept is None or not kept.shortcut.readable:
         x.const_view(HOST_DATA, reason)
-        if x.accessor_arrays[HOST_DATA] is NOT_YET:
-            x.keep_arrays(HOST_DATA, x.memory)
         kept = x.accessor_arrays[HOST_DATA]
     # Beside an alias, it may stay unreadable. Another thread may have replaced the buffer.
     if kept is None or not (
@@ -235,7 +233,7 @@ def cuda_loan(x: BlobCore, home: Any, reason: str) -> Loan | None:
 
 def _keep(x: BlobCore, layout: Layout, kept: AccessorArrays, loan: Loan | None) -> None:
     """Store a loan of a layout, or None, with a Blob's kept arrays."""
-    x.accessor_arrays = (kept.with_tensor(loan), *x.accessor_arrays[1:])
+    x.accessor_arrays = (kept._replace(tensor=loan), *x.accessor_arrays[1:])
     # If another thread has resized the Blob meanwhile, the kept arrays are out of date.
     if x.known_layout is not layout:
         x.accessor_arrays = NOTHING_KEPT

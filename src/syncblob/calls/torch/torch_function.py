@@ -28,11 +28,11 @@ from syncblob.calls.torch.tensors import Loan, host_alias, host_loan
 from syncblob.calls.torch.tracing import untraced
 from syncblob.devices import HOST, timed_computations
 from syncblob.devices.cuda import CudaBackend
-from syncblob.guards import require_device
 from syncblob.memory import CONST, MUTABLE, has_written, in_room, run_writer
 from syncblob.memory.operations import innermost_of
 from syncblob.memory.untracked_aliases import expose
 from syncblob.memory.verify import verifying
+from syncblob.transfers import require_device
 
 if TYPE_CHECKING:
     from syncblob._layout import Layout

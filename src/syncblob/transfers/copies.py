@@ -12,13 +12,13 @@ from syncblob._formatting import noun
 from syncblob._locks_lost_in_fork import Lock
 from syncblob._source_lines import SourceLine, user_instruction
 from syncblob.devices.base import Push
-from syncblob.guards import count_transfer, running_guards, uncount_transfer
+from syncblob.transfers.guards import count_transfer, running_guards, uncount_transfer
 
 if TYPE_CHECKING:
     from syncblob.devices.base import Accelerator
     from syncblob.devices.device import Device
     from syncblob.memory.ledger import Shortcuts
-    from syncblob.transfer_log import TransferLog
+    from syncblob.transfers.log import TransferLog
 
 
 # What the reasons of automatic evictions begin with.
@@ -128,7 +128,7 @@ def log_generation() -> int:
     return _generation
 
 
-def avoided(nbytes: int) -> None:
+def count_avoided(nbytes: int) -> None:
     """Record in the open logs an access that found the newest contents already there."""
     for log in [*open_logs]:
         log.add_avoided(nbytes)
@@ -153,18 +153,13 @@ class Copying(NamedTuple):
     because: Callable[[], str] | None = None
 
 
-def transfer(  # a copy
+def transfer(
     copying: Copying, direction: str, nbytes: int, offset: int, copy: Callable[..., Any], *args: Any
 ) -> Any:
     """Copy if the guards permit, count the copy in them, and record it in the open logs.
 
-    Parameters
-    ----------
-    copying, direction, nbytes, offset
-        What they are told: the direction is that of `Transfer`, the offset the first byte in the
-        memory.
-    copy, args
-        A function of the accelerator. An asynchronous copy returns a Push.
+    `direction` is that of `Transfer`, and `offset` the first byte in the memory. `copy` is a
+    function of the accelerator, called with `args`. An asynchronous copy returns a Push.
     """
     guarded = running_guards.get()
     if not (open_logs or guarded):
@@ -181,9 +176,13 @@ def transfer(  # a copy
     seconds = time.perf_counter() - start
     arrival = result.arrival if isinstance(result, Push) else None
     device, reason, memory, name, because = copying
-    # The fields of a `Transfer`. Its line and `because` take longer, and are found when it is read.
-    place, apart = user_instruction(), arrival is not None
-    fields = direction, nbytes, seconds, reason, device.device, place, memory, start, apart
+    # The line and `because` take longer. The log finds them when the transfer is read.
+    noted: Any = user_instruction()
+    later: Any = because or ""
+    of, apart = device.device, arrival is not None
+    made = Transfer(
+        direction, nbytes, seconds, reason, of, noted, memory, start, apart, later, offset, name
+    )
     for log in [*open_logs]:
-        log.add((*fields, because, offset, name), arrival)
+        log.add(made, arrival)
     return result

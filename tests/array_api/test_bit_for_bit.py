@@ -97,7 +97,7 @@ def outcome(function: Callable[[list[Any]], Any], arrays: list[Any]) -> Any:
             return TypeError if isinstance(error, TypeError) else type(error)
 
 
-@tiers.amount("rounds", 1, 10)
+@tiers.amount("rounds", 1, 4)
 @pytest.mark.parametrize("device", ["cpu", "simulated:0"])
 @pytest.mark.parametrize("name", list(TABLE))
 def test_results_are_those_of_numpy(name: str, device: str, rounds: int) -> None:

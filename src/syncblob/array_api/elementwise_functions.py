@@ -18,7 +18,7 @@ import numpy as np
 
 from syncblob import _corrected as corrected
 from syncblob._made_functions import name_made_functions
-from syncblob.calls.elementwise import binary, unary
+from syncblob.calls.elementwise import plans_of_kernel
 from syncblob.calls.namespace import apply
 from syncblob.calls.operands import as_blob
 
@@ -32,16 +32,20 @@ if TYPE_CHECKING:
 
 
 def _unary(kernel: Callable[..., Any], description: str) -> Any:
+    plans = plans_of_kernel(kernel)
+
     def function(x: Blob, /) -> Blob:
-        return unary(kernel, x)
+        return plans[type(x)](x)
 
     function.__doc__ = description
     return function
 
 
 def _binary(kernel: Callable[..., Any], description: str) -> Any:
+    plans = plans_of_kernel(kernel)
+
     def function(x1: Blob | complex, x2: Blob | complex, /) -> Blob:
-        return binary(kernel, x1, x2)
+        return plans[type(x1), type(x2)](x1, x2)
 
     function.__doc__ = description
     return function

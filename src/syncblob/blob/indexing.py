@@ -32,8 +32,8 @@ from syncblob.memory import (
     from_the_start,
 )
 from syncblob.memory.buffers import allocate_on_host
-from syncblob.memory.history import first_write
-from syncblob.memory.living_arrays import Reference
+from syncblob.memory.ledger import first_write
+from syncblob.memory.loans import Reference
 
 if TYPE_CHECKING:
     from syncblob.devices.base import Home

@@ -11,7 +11,7 @@ from syncblob._layout import Layout
 from syncblob.arrays.native import backend_of
 from syncblob.devices import HOST, Device
 from syncblob.memory import CONST, SyncedMemory, compute, upload
-from syncblob.memory.untracked_aliases import expose
+from syncblob.memory.accesses import expose
 
 if TYPE_CHECKING:
     from syncblob.devices.base import Accelerator, Home

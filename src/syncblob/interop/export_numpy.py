@@ -8,7 +8,7 @@ import numpy as np
 
 from syncblob.devices import Side
 from syncblob.memory import CONST, Access, SyncedMemory
-from syncblob.memory.borrows_and_aliases import NUMPY
+from syncblob.memory.loans import NUMPY
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray

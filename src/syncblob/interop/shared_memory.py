@@ -19,8 +19,7 @@ from syncblob._locks_lost_in_fork import Lock
 from syncblob._source_lines import warn_user
 from syncblob.devices import Device, Side
 from syncblob.memory import CONST, SyncedMemory
-from syncblob.memory.accesses import acquire
-from syncblob.memory.untracked_aliases import expose
+from syncblob.memory.accesses import acquire, expose
 
 if TYPE_CHECKING:
     from multiprocessing.shared_memory import SharedMemory

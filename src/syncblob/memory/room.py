@@ -280,12 +280,13 @@ def rows(home: Accelerator, reason: str = "") -> list[MemoryRow]:
     found = []
     for ledger in residents(home):
         side = ledger.side_of(home)
-        loans = ledger.loans[side]
         for window in ledger.buffers.windows[side].all:
             start, stop = window.start, window.stop
-            holder = loans.holder_in(side, start, stop)
-            if not holder and (borrows := loans.borrows.overlapping(start, stop)):
-                holder = counted(len(borrows), "writable borrow")
+            holder = ledger.loans.holder_in(side, start, stop)
+            if not holder and (
+                lent := [x for x in ledger.loans.over(start, stop) if x.side is side]
+            ):
+                holder = counted(len(lent), "writable borrow")
             if not holder and ledger in operands:
                 holder = f"an operand of {reason}"
             if not holder and reason and home.is_seen(window.array):

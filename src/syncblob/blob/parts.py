@@ -89,8 +89,8 @@ def _walk_views(blob: BlobCore, views: Sequence[Any]) -> Iterator[Any]:
                     if held is None
                     else held.view(blob.home, view.layout, writable=False, own=True)
                 )
-                # Without room for two, the following part comes when it is used. Nothing waits here,
-                # because other threads may wait for the part before.
+                # Without room for two, the following part comes when it is used. This waits for
+                # nobody, because other threads may wait for the part before.
                 with suppress(MemoryError):
                     attempt(following.prefetch)
                 del held, seen

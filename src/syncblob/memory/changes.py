@@ -376,7 +376,7 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
                     shortcut.readable = readable = usable & mine != 0
                     shortcut.writable = readable and newest == mine and not ledger.uploads
             if shortcuts.epoch is not epoch:
-                # Another thread has cleared them meanwhile, which needs no lock.
+                # Another thread has revoked the shortcuts meanwhile, which needs no lock.
                 shortcuts.revoke()
     except BaseException as error:
         if written and change is not None:

@@ -122,7 +122,7 @@ if not TYPE_CHECKING:  # type checkers would accept every misspelt name
 
 def _register_with_loaded() -> None:
     """Register Blobs with the loaded libraries that have a registry of array types."""
-    # Here, because at the top these would be public names.
+    # Names imported at the top of this module would be public.
     from contextlib import suppress
     from importlib import import_module
 

@@ -337,18 +337,13 @@ class Blob(Operators, Views, Replacements, CaffeMath, Creation):
         """Free the memory of data on a side. What only that side holds moves to the other first.
 
         Writable borrowed arrays of that side become read-only. Arrays that are kept longer than a
-        borrow may be keep the bytes alive.
-
-        Parameters
-        ----------
-        side
-            ``"gpu"`` or ``"cpu"``.
+        borrow may be keep the bytes alive. A buffer that reaches beyond the range of a view stays,
+        and `explain` says so.
 
         Returns
         -------
         int
-            The number of bytes freed. A buffer that reaches beyond the range of a view stays, and
-            `explain` says so.
+            The number of bytes freed.
 
         Raises
         ------
@@ -364,29 +359,16 @@ class Blob(Operators, Views, Replacements, CaffeMath, Creation):
 
         While one is used, the next is brought. Each is evicted behind it, so that the device needs
         room for two. Only what is missing moves: a part that was written moves back once, and one
-        that was only read does not.
+        that was only read does not. BufferError if a part that was left is aliased, as by a tensor
+        that was kept.
 
         Parameters
         ----------
         axis
-            The axis to divide.
+            The axis to divide. ValueError if the views would lie between each other in memory.
         nbytes
-            The size of a part. It has at least one index along `axis`. The default is 64 MiB, or
+            The size of a part, which has at least one index along `axis`. The default is 64 MiB, or
             less on a device that has no room for four such parts.
-
-        Yields
-        ------
-        Blob
-            A view.
-
-        Raises
-        ------
-        ValueError
-            If the views would lie between each other in memory, or `nbytes` is not positive.
-        IndexError
-            If there is no such axis.
-        BufferError
-            If a part that was left is aliased, as by a tensor that was kept.
         """
         return parts.walk(self, axis, nbytes)
 
@@ -715,12 +697,8 @@ class Blob(Operators, Views, Replacements, CaffeMath, Creation):
             The requested device, ``(1, 0)`` for the host; None for `device`. The other side of this
             Blob is exported as a private copy; use `cpu` or `gpu` to export it without a copy.
         copy
-            True exports a private copy; False raises if a copy is needed.
-
-        Returns
-        -------
-        PyCapsule
-            A capsule over the Blob's memory, unless it is a copy. Transfers if needed.
+            True exports a private copy; False raises if a copy is needed. By default the capsule is
+            over the Blob's memory, after a transfer if needed.
 
         Raises
         ------
@@ -878,14 +856,10 @@ class Blob(Operators, Views, Replacements, CaffeMath, Creation):
         args: tuple[Any, ...] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        """Compute one of torch's functions; torch calls this.
+        """Compute one of torch's functions; torch calls this. The results are tensors.
 
-        Returns
-        -------
-        Any
-            The result of the function, with tensors. A tensor over a Blob's memory, such as a
-            reshaped input or an `out`, is a tracked alias of the Blob, on the mutable path; for a
-            const Blob it is a copy.
+        A tensor over a Blob's memory, such as a reshaped input or an `out`, is a tracked alias of
+        the Blob, on the mutable path; for a const Blob it is a copy.
         """
         del types  # The function calls the protocols of the other arguments again.
         if "torch._dynamo" in sys.modules:
@@ -917,14 +891,9 @@ class Blob(Operators, Views, Replacements, CaffeMath, Creation):
         -------
         torch.nn.Parameter
             Its `grad` is never None while it requires one: ``zero_grad()`` sets diff to zero, with
-            or without ``set_to_none``. An assigned gradient is copied into diff.
-
-        Raises
-        ------
-        TypeError
-            If the dtype is not a floating-point or complex one.
-        ValueError
-            If this is a const Blob, or a stride is negative, which torch does not support.
+            or without ``set_to_none``. An assigned gradient is copied into diff. TypeError if the
+            dtype is not a floating-point or complex one, ValueError if this is a const Blob, or a
+            stride is negative, which torch does not support.
         """
         return _torch().parameter_over(self)
 

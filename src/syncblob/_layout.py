@@ -12,7 +12,7 @@ import numpy as np
 from syncblob._dtypes import UINT8
 from syncblob._shape import Shape, contiguous_strides
 
-# As a rule nothing is mapped there, so a function that reads a dummy by mistake is stopped at once.
+# As a rule nothing is mapped at this address: a function that reads a dummy is stopped at once.
 _DUMMY_ADDRESS = 1 << 40
 
 
@@ -144,8 +144,7 @@ class Layout:
     def first(self, index: Any) -> int | None:
         """Return the offset of the first element that an index selects, which is not empty.
 
-        None if it has other entries than integers and slices, which must be in bounds, perhaps with
-        an Ellipsis at the end.
+        None if it has other entries than integers and slices, perhaps with an Ellipsis at the end.
         """
         offset = self.offset
         entries: tuple[Any, ...] = index if type(index) is tuple else (index,)
@@ -168,12 +167,7 @@ class Layout:
         return all(step % dtype.alignment == 0 for step in (self.offset, *self.strides))
 
     def derive(self, view: Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]]) -> Layout:
-        """Return the layout of a view that NumPy would make.
-
-        The function gets a dummy, an array with this layout at an invalid address. So it must not
-        read an element, or return a scalar: only indexing, ``reshape(copy=False)``, ``transpose``
-        and so on.
-        """
+        """Return the layout of a view that NumPy would make of a dummy, without its elements."""
         return self.of_dummy(view(self.dummy()))
 
     def dummy(self) -> np.ndarray[Any, Any]:

@@ -11,8 +11,8 @@ import threading
 import weakref
 from typing import Any, Never
 
-# In the order of creation. Entries may vanish at any time, on any thread, so nothing iterates over
-# the dictionary itself.
+# Objects in the order of creation. Nothing iterates over the dictionary itself, because entries may
+# vanish at any time, on any thread.
 _notified: dict[weakref.ref[Any], None] = {}
 _forget = _notified.pop
 

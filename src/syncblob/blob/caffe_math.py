@@ -118,10 +118,7 @@ def _scale_memory(
 
 
 def _head_side(blob: BlobCore, memory: SyncedMemory) -> Side:
-    """Return the side on which Caffe computes: the head's, or the accelerator for SYNCED.
-
-    For UNINITIALIZED and SPLIT, it is the side of the device.
-    """
+    """Return the side on which Caffe computes: the head's, the accelerator, or the device's."""
     side = blob.accelerator_side(memory)
     head = memory.head_of(blob.layout, side)
     if head in {Head.UNINITIALIZED, Head.SPLIT}:

@@ -242,7 +242,7 @@ def _duplicate(blob: BlobCore, memory: SyncedMemory) -> SyncedMemory:
     except MemoryError:
         if home.can_hold(2 * layout.nbytes):
             raise
-        # As a Blob that is too large for its device, the copy begins on the host.
+        # A Blob that is too large for its device begins on the host, and so does its copy.
         home, contents = HOST, memory.copy_of(Side.HOST, layout, "copy")
     accelerator = home if isinstance(home, Accelerator) else None
     duplicate = SyncedMemory.adopting(

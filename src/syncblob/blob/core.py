@@ -50,8 +50,6 @@ _new = object.__new__
 # Stands for the memory of an untouched Blob.
 NO_MEMORY: Any = object()
 
-NO_SHAPE: tuple[None, None] = (None, None)
-
 # The indices into `BlobCore.accessor_arrays`: the side, plus 2 for diff.
 HOST_DATA, GPU_DATA, HOST_DIFF, GPU_DIFF = range(4)
 
@@ -68,9 +66,9 @@ class Gradient:
 class AccessorArrays(NamedTuple):
     """Arrays over one buffer, from which the accessors of a Blob make views."""
 
-    # Of the buffer.
+    # The shortcut of the buffer.
     shortcut: Shortcut
-    # To read, to write, and to export through DLPack; None if that is not possible.
+    # Arrays to read, to write, and to export through DLPack; None if that is not possible.
     const: Any
     writable: Any
     exported: Any
@@ -78,7 +76,7 @@ class AccessorArrays(NamedTuple):
     tensor: Any = None
 
 
-# Also assigned when a buffer is released, so that the Blob does not keep it alive.
+# What a Blob has before an accessor is used, and after a buffer is released.
 NOTHING_KEPT: tuple[AccessorArrays | None, ...] = (None,) * 4
 
 
@@ -97,7 +95,6 @@ def fresh(cls: type[AnyBlob], array: Any, home: Home) -> AnyBlob:
     blob.readonly = False
     blob._exposed = ()
     blob.accessor_arrays = NOTHING_KEPT
-    blob.shape_blob = NO_SHAPE
     if home is not HOST:
         keep(blob)
     return blob
@@ -120,7 +117,6 @@ class BlobCore:
         "known_memory": "`memory`; None for a fresh Blob and `NO_MEMORY` for an untouched one.",
         "raw_array": "The array that computations use, or None. Current if `shortcut` says so.",
         "readonly": "Whether this Blob is const. Assign `flags.writeable` to change it.",
-        "shape_blob": "A shape, and a Blob that contains it; see `gpu_shape`.",
         "shortcut": "The shortcut of the buffer under `raw_array`.",
     }
 
@@ -154,7 +150,6 @@ class BlobCore:
     _base: Any
     readonly: bool
     _exposed: tuple[Any, ...]
-    shape_blob: tuple[tuple[int, ...] | None, Any]
     accessor_arrays: tuple[AccessorArrays | None, ...]
 
     # --- making ----------------------------------------------------------------------------------
@@ -168,7 +163,6 @@ class BlobCore:
         self.readonly = False
         self._exposed = ()
         self.accessor_arrays = NOTHING_KEPT
-        self.shape_blob = NO_SHAPE
 
     @classmethod
     def from_memory(  # noqa: PLR0913  # the fields of a Blob
@@ -221,7 +215,6 @@ class BlobCore:
         blob.readonly = self.readonly
         blob._exposed = ()
         blob.accessor_arrays = NOTHING_KEPT
-        blob.shape_blob = NO_SHAPE
         if blob.home is not HOST:
             keep(blob)
         return None if self.raw_array is not array or shortcut is NO_SHORTCUT else blob
@@ -338,10 +331,7 @@ class BlobCore:
         return found
 
     def _settle(self) -> None:
-        """Make the memory of a result, so that it can be evicted, unless one is being made.
-
-        Another thread may be making that, interrupted by a signal handler that waits for room.
-        """
+        """Make the memory of a result, so that it can be evicted, unless a thread is making it."""
         if self.known_memory is None:
             if_free(making.held, lambda: bool(self._make_memory()), again=True)
 
@@ -350,10 +340,7 @@ class BlobCore:
         return True
 
     def _let_go(self, gone: Callable[[Shortcut], bool]) -> bool:
-        """Drop arrays over windows that are gone; return whether there were any.
-
-        Not if another thread is making a memory; see `_settle`.
-        """
+        """Drop arrays over windows that are gone, and return whether there were any."""
         held = self.known_memory
         if held is None or held is NO_MEMORY:
             return False
@@ -407,18 +394,13 @@ class BlobCore:
         if array is not None and (shortcut.writable or (not writes and shortcut.readable)):
             return array
         memory, layout = self.memory, self.known_layout or self.layout
-        if array is not None and shortcut.readable:
-            # Only other sides have to be told of the write.
-            buffer = acquire(memory.ledger, shortcut.side, access, layout, reason)
-            if shortcut.writable and shortcut.buffer is buffer:
-                return array
         while True:
             buffer = memory.acquire(self.side, access, layout, reason)
             shortcut, array = self._attach(memory, layout)
             if shortcut.buffer is buffer or (shortcut.writable if writes else shortcut.readable):
                 buffer = shortcut.buffer
             else:
-                # It is a window, or another thread has replaced the buffer meanwhile.
+                # The buffer is a window, or another thread has replaced it meanwhile.
                 array = buffer.view(home, layout, writable=writes, own=True)
             if memory.holds(buffer, self.side, layout):
                 return array
@@ -453,7 +435,7 @@ class BlobCore:
 
     def host_elements(self, reason: str) -> Any:
         """Return data as an array of the host, only for the caller to copy at once."""
-        # In this order; see `BlobCore`.
+        # The shortcut first; see the invariants.
         shortcut, array = self.shortcut, self.raw_array
         at_hand = array is not None and self.home is HOST
         if at_hand and (shortcut.readable or self.current_array() is array):
@@ -513,9 +495,9 @@ class BlobCore:
         """Get the shortcut, and an array over its buffer; None if there is none."""
         shortcut = memory.ledger.shortcut(self.side, layout)
         if shortcut is None or shortcut is NO_SHORTCUT or layout.stop > memory.nbytes:
-            # In the last case, another thread has resized the Blob meanwhile.
+            # The layout may be too large if another thread has resized the Blob meanwhile.
             return NO_SHORTCUT, None
-        # In this order; see the invariants.
+        # The shortcut first; see the invariants.
         array = self.raw_array if self.shortcut is shortcut else None
         if array is None:
             made = None
@@ -639,7 +621,7 @@ class BlobCore:
         diff = self.memory.successor(self.memory.nbytes)
         with making.held:
             if self.gradient is not gradient or new.memory is not None:
-                # Another thread has made it.
+                # Another thread has made the memory.
                 return self.diff_memory()
             new.memory = diff
             self.gradient = new
@@ -708,7 +690,7 @@ class BlobCore:
     def borrow(self, place: int, access: Access, reason: str) -> Any:
         """Return a writable borrow of data or diff on a side."""
         kept, diff = self.accessor_arrays[place], place > GPU_DATA
-        # With kept arrays, there is a memory.
+        # A Blob with kept arrays has a memory.
         memory: Any = self.memory_of(diff=diff) if kept is None or diff else self.known_memory
         layout = self.known_layout or self.layout
         # The Blob may have another diff now, as above.
@@ -734,7 +716,7 @@ class BlobCore:
             if kept.shortcut.writable:
                 return array
             with ledger.lock:
-                # Beside an alias of another side.
+                # Beside an alias of another side, no shortcut allows a write.
                 current = ledger.buffers.containing(side, *layout.reach) is kept.shortcut.buffer
                 if current and ledger.is_alone(side, *layout.reach):
                     return array
@@ -771,7 +753,7 @@ class BlobCore:
             if self.readonly or (
                 window is not ledger.buffers.windows[side].whole and not home.native
             ):
-                # In the latter case, the borrow has to be an alias; see `hand_out.borrow`.
+                # A borrow over a window has to be an alias there; see `hand_out.borrow`.
                 writable = None
             elif (
                 side is Side.HOST

@@ -251,7 +251,7 @@ def _contents(memory: SyncedMemory, side: Side) -> str:
 def _note_on_speed(memory: SyncedMemory, side: Side) -> str:
     accelerator = memory.accelerator
     if side is Side.HOST and accelerator is not None:
-        # In a forked child this cannot be determined.
+        # A forked child cannot tell.
         with suppress(NoDeviceError):
             if not accelerator.is_page_locked(memory.buffer(side)):
                 return ", not page-locked: copies are slower"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Self, SupportsIndex
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
     from syncblob.memory.sources import Function
+
+
+# The shapes that Blobs over a memory have on devices, for `gpu_shape`.
+_shapes: WeakKeyDictionary[SyncedMemory, dict[Any, Any]] = WeakKeyDictionary()
 
 
 def dense_layout(shape: Any, dtype: DTypeLike) -> Layout:
@@ -64,18 +69,15 @@ class Creation(Copies):
     ) -> Self:
         """Make a Blob of this class as `syncblob.asarray` does, whose parameters these are.
 
-        Returns
-        -------
-        Blob
-            `x` itself, if it is a Blob and nothing changes; else a Blob that shares the memory
-            of `x`, or one with a copy.
+        Returns `x` itself, if it is a Blob and nothing changes; else a Blob that shares the memory
+        of `x`, or one with a copy.
         """
         if isinstance(x, BlobCore):
             return cls._of_blob(x, dtype, device, copy)
         wanted = None if dtype is None else as_dtype(dtype)
         owned = False
         if copy or (wanted is not None and type(x) is not np.ndarray):
-            # Not for a moment only: see `array_of_tensor`.
+            # A copy reads the tensor for a moment, and need not keep it from being resized.
             array = None
         else:
             array = x if type(x) is np.ndarray else array_of_tensor(x, keep=True)
@@ -182,16 +184,8 @@ class Creation(Copies):
             The name of the block, as for ``multiprocessing.shared_memory``; None for a new
             unique name.
         create
-            True makes a new block of zeros; False attaches to that of another Blob.
-
-        Raises
-        ------
-        FileExistsError
-            If `create` is True and the block exists.
-        FileNotFoundError
-            If `create` is False and the block does not exist.
-        ValueError
-            If the block is too small, or `create` is False and `name` is None.
+            True makes a new block of zeros, or raises FileExistsError. False attaches to that of
+            another Blob: FileNotFoundError if there is none, ValueError if it is too small.
         """
         layout = dense_layout(shape, dtype)
         if create:
@@ -206,14 +200,13 @@ class Creation(Copies):
         """Return the shape as an int32 array on the accelerator. Uploaded once per shape."""
         shape, memory = self.shape, self.memory
         home = memory.home(self.accelerator_side(memory))
-        of, known = self.shape_blob
-        if of != shape or known.home is not home:
+        known = _shapes.setdefault(memory, {})
+        if (shape, home) not in known:
             dims = np.array(shape, dtype=np.int32)
-            memory = SyncedMemory.adopting(dims.view(np.uint8), device="cpu")
-            known = self.from_memory(memory, Layout.c_order((len(shape),), dims.dtype), home=home)
-            blob: BlobCore = self
-            blob.shape_blob = (shape, known)
-        return known.const_view(GPU_DATA, "gpu_shape")
+            new = SyncedMemory.adopting(dims.view(np.uint8), device="cpu")
+            layout = Layout.c_order((len(shape),), dims.dtype)
+            known[shape, home] = self.from_memory(new, layout, home=home)
+        return known[shape, home].const_view(GPU_DATA, "gpu_shape")
 
     @classmethod
     def _of_blob(
@@ -243,11 +236,7 @@ class Creation(Copies):
         *,
         owned: bool = False,
     ) -> Self:
-        """Make a Blob over an array of NumPy or CuPy; `device` defaults to that of the array.
-
-        An array that has another owner is copied if it is on another device: because the owner may
-        still write it, each use on the device would have to transfer the contents again.
-        """
+        """Make a Blob over an array of NumPy or CuPy; `device` defaults to that of the array."""
         if (
             type(array) is np.ndarray
             and not (copy or owned)
@@ -268,6 +257,7 @@ class Creation(Copies):
             home, value = home_of(device), array.astype(dtype).item()
             return fresh(cls, compute(home, home.namespace.full, (), value, dtype=dtype), home)
         if elsewhere and copy is None and not owned:
+            # The owner may still write it, and each use on the device would transfer it again.
             copy = True
         memory, layout = adopt(array, dtype=dtype, device=device or here, copy=copy, owned=owned)
         return cls.from_memory(memory, layout)

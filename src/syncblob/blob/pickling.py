@@ -17,7 +17,7 @@ from syncblob.memory import CONST, MUTABLE, SyncedMemory
 from syncblob.memory.untracked_aliases import expose
 
 _OUT_OF_BAND = 5
-# That of complex128, the largest dtype.
+# The alignment of complex128, the largest dtype.
 _ALIGNMENT = 16
 
 
@@ -79,10 +79,7 @@ def _usable(device: str) -> bool:
 
 
 def _memory(contents: Any, nbytes: int, where: tuple[str, str | None]) -> SyncedMemory:
-    """Make a memory for a device, with its first accelerator, if these are available here.
-
-    The contents are a buffer, the name and the size of a block, or None for a number of zeros.
-    """
+    """Make a memory of a buffer, of the name and size of a block, or of zeros, on its devices."""
     device, bound_to = (name if name is not None and _usable(name) else None for name in where)
     device = device or "cpu"
     if isinstance(contents, tuple):

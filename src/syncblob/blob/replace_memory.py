@@ -5,8 +5,7 @@ Each replaces as a whole: a failure or an interrupt leaves either all of the cha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from functools import partial
+from collections.abc import Callable, Iterable, Sequence
 from operator import setitem
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
@@ -42,13 +41,8 @@ class Replacements(BlobCore):
         Parameters
         ----------
         *shape
-            The new dimensions, or one tuple of them.
-
-        Raises
-        ------
-        ValueError
-            If the shape is invalid, this Blob is a view, or more than its shared memory holds is
-            needed. Nothing changes then.
+            The new dimensions, or one tuple of them. ValueError if they are invalid, this Blob is a
+            view, or more than its shared memory holds is needed; nothing changes then.
         """
         self.require_own("resize")
         layout = Layout.c_order(as_shape(shape_from(shape), self.dtype.itemsize), self.dtype)
@@ -129,7 +123,7 @@ class Replacements(BlobCore):
             # A Blob that is smaller than its memory leaves it for one of its own, as in Caffe.
             successor = memory.successor(self.layout.nbytes)
             successor.replace_side(side, *buffer)
-            _let_go(action, [memory], partial(_exchange, self, successor, diff=diff))
+            _exchange(self, successor, action, diff=diff)
             return
         memory.replace_side(side, *buffer)
         # Views of this Blob release the replaced buffer when they are next used.
@@ -154,23 +148,22 @@ class Replacements(BlobCore):
                 f"{action} expects a writable C-contiguous Blob that starts where its memory "
                 "starts; copy it first"
             )
-        memory = other.memory_of(diff=diff)
-        old = self.shared_gradient().memory if diff else self.memory
-        if memory is not old:
-            given_up = [] if old is None else [old]
-            _let_go(action, given_up, partial(_exchange, self, memory, diff=diff))
+        _exchange(self, other.memory_of(diff=diff), action, diff=diff)
 
 
-def _exchange(blob: BlobCore, memory: SyncedMemory, *, diff: bool) -> None:
-    """Replace the memory of data or diff."""
-    if diff:
-        blob.accessor_arrays = NOTHING_KEPT
-        blob.shared_gradient().memory = memory
+def _exchange(blob: BlobCore, memory: SyncedMemory, action: str, *, diff: bool) -> None:
+    """Replace the memory of data or diff, and keep the other."""
+    gradient = blob.shared_gradient()
+    if not diff:
+        layout = Layout.c_order(blob.shape, blob.dtype)
+        _replace_memories(blob, memory, gradient.memory, layout, action)
         return
-    # Views of the old memory keep the gradient, too.
-    gradient = Gradient(blob.shared_gradient().memory)
-    blob.use_memory(memory, Layout.c_order(blob.shape, blob.dtype))
-    blob.gradient = gradient
+
+    def replace() -> None:
+        blob.accessor_arrays = NOTHING_KEPT
+        gradient.memory = memory
+
+    _let_go(action, [(gradient.memory, memory)], replace)
 
 
 def assign(  # noqa: C901, PLR0913  # contents, where they go, and the reason
@@ -208,7 +201,7 @@ def assign(  # noqa: C901, PLR0913  # contents, where they go, and the reason
         except BaseException as error:
             if not written:
                 raise
-            # It came as the lock was released. The memory must learn first that this has written.
+            # An interrupt, as the lock was released. The memory has to learn of the write first.
             interrupt = error
 
     def finish() -> None:
@@ -271,29 +264,30 @@ def _refit(blob: BlobCore, layout: Layout, finish: Callable[[], None]) -> None:
             finish()
         gradient.memory = None
 
-    # It is that of another Blob. This one gets its own.
-    _let_go("a growing resize", [diff], leave_diff)
+    # The diff is that of another, smaller Blob. This Blob gets its own.
+    _let_go("a growing resize", [(diff, None)], leave_diff)
 
 
 def _replace_memories(
     blob: BlobCore, data: SyncedMemory, diff: SyncedMemory | None, layout: Layout, action: str
 ) -> None:
-    """Replace both memories and the layout."""
+    """Replace the memories and the layout. Views keep the old memories, and their gradient."""
     gradient, old = Gradient(diff), blob.shared_gradient().memory
 
     def replace() -> None:
         blob.use_memory(data, layout)
         blob.gradient = gradient
 
-    _let_go(action, [blob.memory] if old is None else [blob.memory, old], replace)
+    _let_go(action, [(blob.memory, data), (old, diff)], replace)
 
 
-def _let_go(action: str, given_up: list[SyncedMemory], replace: Callable[[], None]) -> None:
-    """Replace memories by others, after warnings for all their aliases.
-
-    Borrows of these memories end, because writes through them may be lost. If `replace` fails,
-    nothing has changed.
-    """
+def _let_go(
+    action: str,
+    memories: Sequence[tuple[SyncedMemory | None, SyncedMemory | None]],
+    replace: Callable[[], None],
+) -> None:
+    """Replace the first memory of each pair after warnings for its aliases, and end its borrows."""
+    given_up = [old for old, new in memories if old is not None and old is not new]
 
     def give_up() -> None:
         revoked: list[Any] = []

@@ -83,17 +83,14 @@ def text_of(shape: tuple[int, ...], dtype: np.dtype[np.generic], read: Read) -> 
 def _corners(
     shape: tuple[int, ...], edge: int, read: Read, key: tuple[slice, ...] = ()
 ) -> NDArray[Any]:
-    """Return the array with each summarized axis cut to both edges and one item between.
-
-    That item stands for the omitted ones. It is a copy of one at the edge, so that it cannot change
-    the format.
-    """
+    """Return the array with each summarized axis cut to both edges and one item between."""
     axis = len(key)
     if axis == len(shape):
         return read(key)
     dim = shape[axis]
     if dim <= 2 * edge:
         return _corners(shape, edge, read, (*key, slice(0, dim)))
+    # The item between is a copy of one at the edge, so that it cannot change the format.
     first = _corners(shape, edge, read, (*key, slice(0, edge)))
     last = _corners(shape, edge, read, (*key, slice(dim - edge, dim)))
     return np.concatenate((first, last.take([0], axis), last), axis)

@@ -84,13 +84,9 @@ class Views(Copies, NdarrayMethods):
         ----------
         dtype
             The dtype of the view; None for this one. If the itemsize differs, the length
-            of the last axis changes. For a dtype that Blobs do not support, the view is a
-            read-only ndarray over the host side: a const access.
-
-        Raises
-        ------
-        ValueError
-            If the sizes do not match, or the elements would not be aligned.
+            of the last axis changes; ValueError if the sizes do not match, or the elements would
+            not be aligned. For a dtype that Blobs do not support, the view is a read-only ndarray
+            over the host side: a const access.
         """
         if dtype is None:
             return self.view_at(self.layout)
@@ -118,14 +114,8 @@ class Views(Copies, NdarrayMethods):
         Parameters
         ----------
         device
-            ``"cpu"``, ``"cuda:N"`` or ``"simulated:N"``.
-
-        Raises
-        ------
-        NoDeviceError
-            If the device is not available.
-        DeviceMismatchError
-            If the memory is on another accelerator.
+            ``"cpu"``, ``"cuda:N"`` or ``"simulated:N"``. NoDeviceError if it is not available,
+            DeviceMismatchError if it cannot use this memory.
         """
         view = self.view_at(self.layout)
         view.home = home_of(device)
@@ -176,14 +166,8 @@ class Views(Copies, NdarrayMethods):
         order
             The order in which elements are read and placed, as in NumPy.
         copy
-            None copies only if no view is possible, True always, on this Blob's device, False
-            never.
-
-        Raises
-        ------
-        ValueError
-            If the count differs (`resize` changes the count), or if `copy` is False and no view is
-            possible.
+            None copies only if no view is possible, True always, on this Blob's device. False is a
+            ValueError if no view is possible; so is another count, which `resize` sets.
         """
         if order != "C":
             return self._call(np.reshape, shape_from(shape), order=order, copy=copy)

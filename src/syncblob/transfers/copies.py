@@ -32,32 +32,26 @@ class Transfer(NamedTuple):
     ----------
     direction
         ``"upload"`` (host to accelerator), ``"download"``, or ``"peer"`` (between accelerators).
-    nbytes
-        The number of bytes copied.
     seconds
         The duration of the call; for an asynchronous upload, of starting it.
-    reason
-        The access that needed it, for example ``"gpu_data"`` or ``"__array__"``.
+    reason, line
+        The access that needed it, for example ``"gpu_data"`` or ``"__array__"``, and its line.
     device
         The accelerator; of a peer copy, the one that it goes to.
-    line
-        The line of the user's code that made the access.
-    memory
-        A number that identifies the memory; 0 for a copy of what has none, such as an ndarray.
-    start
-        The start time, in seconds of `time.perf_counter`.
+    memory, name
+        A number that identifies the memory, and its name; 0 for a copy of what has none, such as an
+        ndarray.
+    nbytes, offset
+        The number of bytes copied, and the first of them, from the start of the memory.
+    start, arrived
+        The time at which it started, in seconds of `time.perf_counter`, and the one at which an
+        asynchronous upload had arrived: None for others, while it runs, and if its device cannot
+        tell.
     asynchronous
         Whether it was started by ``async_gpu_push``.
     because
         The reason if the next access will copy again: a writable alias of the source side, or the
         line that exposed that side. Empty otherwise.
-    offset
-        The first byte copied, from the start of the memory.
-    name
-        The name of the memory; empty without one.
-    arrived
-        The time when an asynchronous upload had arrived, as `start`. None for others, while it
-        runs, and if its device cannot tell.
     """
 
     direction: str
@@ -108,7 +102,7 @@ def open_log(log: TransferLog) -> None:
         first = not open_logs
         open_logs.append(log)
         if first:
-            # This comes before the calls below: who uses the old number from now on sees it.
+            # Before the calls below: a memory that compares the number from now on sees the log.
             _generation += 1
     if first:
         for reference in list(_followers):

@@ -86,13 +86,7 @@ class Guard(ContextDecorator):
             self._end(block)
 
     def __call__(self, function: _Function) -> _Function:
-        """Decorate a function or a coroutine function; each call of it is a block.
-
-        Raises
-        ------
-        TypeError
-            If it is a generator function, or not a function.
-        """
+        """Decorate a function or a coroutine function; TypeError for others."""
         if not callable(function) or isinstance(function, type):
             raise TypeError(
                 f"expected a function to guard, got {function!r}; of a class, decorate the methods"
@@ -164,7 +158,7 @@ class TransferGuard(Guard):
         """The bytes of those transfers."""
         return (self._innermost() or self._latest).nbytes
 
-    def exceeded(self, block: _Block, nbytes: int) -> str:
+    def limit_for(self, block: _Block, nbytes: int) -> str:
         """Return the limit that one more transfer would exceed in a block; empty if none."""
         if self._max_count is not None and block.count + 1 > self._max_count:
             most = f"at most {counted(self._max_count, 'transfer')}"
@@ -175,17 +169,9 @@ class TransferGuard(Guard):
 
 
 def no_transfers() -> TransferGuard:
-    """Forbid transfers inside a ``with`` block or a decorated function.
+    """Forbid transfers inside a ``with`` block or a decorated function; see `max_transfers`.
 
-    Returns
-    -------
-    TransferGuard
-        It can be reused, nested, and used by several threads at once.
-
-    Raises
-    ------
-    TransferGuardError
-        In the block, before a transfer, with the line of the access. Nothing changes.
+    An access that needs one raises a TransferGuardError with its line, and nothing changes.
 
     Examples
     --------
@@ -214,13 +200,9 @@ def max_transfers(count: int | None = None, bytes: int | None = None) -> Transfe
     Returns
     -------
     TransferGuard
-        Its `count` and `nbytes` are those of the block. It can be reused, nested, and used by
-        several threads at once; each block counts from zero.
-
-    Raises
-    ------
-    TransferGuardError
-        In the block, before the transfer that would exceed a limit.
+        It can be reused, nested, and used by several threads at once; each block counts from zero.
+        Its `count` and `nbytes` are those of the block. An access that would exceed a limit raises
+        a TransferGuardError with its line, and nothing changes.
 
     Examples
     --------
@@ -246,10 +228,9 @@ def max_transfers(count: int | None = None, bytes: int | None = None) -> Transfe
 
 
 def count_transfer(direction: str, nbytes: int, reason: str, name: str = "") -> Sequence[_Block]:
-    """Check a transfer that is about to begin, and count it in the blocks of this context.
+    """Count a transfer that is about to begin in the blocks of this context, if they permit it.
 
-    Return the blocks, for `uncount_transfer` if the transfer fails. `name` is that of the Blob. If
-    a guard forbids the transfer, it raises a TransferGuardError, and is not counted.
+    Return the blocks, for `uncount_transfer` if the transfer fails. `name` is that of the Blob.
     """
     running = running_guards.get()
     if not running:
@@ -259,7 +240,7 @@ def count_transfer(direction: str, nbytes: int, reason: str, name: str = "") -> 
     with _counting.held:
         for guard, block in running:
             if isinstance(guard, TransferGuard) and not block.over:
-                limit = guard.exceeded(block, nbytes)
+                limit = guard.limit_for(block, nbytes)
                 if limit:
                     break
                 blocks.append(block)
@@ -324,19 +305,13 @@ def compute_only_on(device: Device | str) -> DeviceGuard:
     Parameters
     ----------
     device
-        ``"cpu"``, ``"cuda:N"`` or ``"simulated:N"``.
+        ``"cpu"``, ``"cuda:N"`` or ``"simulated:N"``; NoDeviceError if it is not available.
 
     Returns
     -------
     DeviceGuard
-        It can be reused, nested, and used by several threads at once.
-
-    Raises
-    ------
-    NoDeviceError
-        If the device is not available.
-    DeviceGuardError
-        In the block, before an operation would run elsewhere, with its line. Nothing changes.
+        It can be reused, nested, and used by several threads at once. An operation that would run
+        elsewhere raises a DeviceGuardError with its line, and nothing changes.
 
     Examples
     --------

@@ -25,7 +25,7 @@ _Key = TypeVar("_Key")
 # Fewer alternations are ordinary: one transfer there, and one back.
 _ALTERNATIONS = 4
 
-# What `to_dict` has of the log itself, and what it has as text.
+# The attributes of the log in `to_dict`, and the types that it has as text.
 _TOTALS = (
     *("uploads", "uploaded_bytes", "downloads", "downloaded_bytes", "peer_copies", "peer_bytes"),
     *("seconds", "avoided", "avoided_bytes"),
@@ -45,12 +45,7 @@ _MOST_PARTS = 32
 class PingPong(NamedTuple):
     """Two lines of code that transfer the contents of one memory back and forth.
 
-    Attributes
-    ----------
-    upload_line, download_line
-        The lines of code.
-    transfers, nbytes
-        The number of transfers, and their bytes.
+    `transfers` is the number of these transfers, and `nbytes` that of their bytes.
     """
 
     upload_line: SourceLine
@@ -70,14 +65,7 @@ class PingPong(NamedTuple):
 class Thrashing(NamedTuple):
     """A line of code that brings back what is evicted again and again.
 
-    Attributes
-    ----------
-    line
-        The line.
-    blobs
-        The number of Blobs.
-    uploads, nbytes
-        The number of uploads that brought them back, and their bytes.
+    `blobs` is the number of Blobs, `uploads` and `nbytes` are those that brought them back.
     """
 
     line: SourceLine
@@ -94,16 +82,9 @@ class Thrashing(NamedTuple):
 
 
 class ManySmall(NamedTuple):
-    """A line of code that makes many small transfers.
+    """A line of code that makes many small transfers, of one direction and for one reason.
 
-    Attributes
-    ----------
-    line
-        The line.
-    direction, reason
-        As of each `Transfer`.
-    transfers, nbytes, seconds
-        The number of these transfers, their bytes and their time.
+    `transfers`, `nbytes` and `seconds` are the number of them, their bytes and their time.
     """
 
     line: SourceLine
@@ -123,20 +104,10 @@ class ManySmall(NamedTuple):
 
 
 class Operation(NamedTuple):
-    """One operation on Blobs: a call of a function of NumPy, CuPy or PyTorch.
+    """One operation on Blobs: a call of a function of NumPy, CuPy or PyTorch on a device.
 
-    Attributes
-    ----------
-    name
-        The function.
-    device
-        The device that computed.
-    line
-        The line of the user's code.
-    start
-        The start time, in seconds of `time.perf_counter`.
-    seconds
-        The duration. On a CUDA device, of the work of the current stream, not of the call.
+    `start` is in seconds of `time.perf_counter`. `seconds` is the duration, on a CUDA device that
+    of the work of the current stream, not of the call.
     """
 
     name: str
@@ -147,10 +118,7 @@ class Operation(NamedTuple):
 
 
 def _read(entry: list[Any]) -> Transfer:
-    """Return the transfer of an entry of a log. Several threads may read it at once.
-
-    The entry also has the function that tells when it arrived, until that is known.
-    """
+    """Return the transfer of an entry of a log. Several threads may read it at once."""
     made, arrival = entry
     if type(made.line) is not SourceLine:
         because = made.because and made.because()
@@ -197,6 +165,7 @@ class TransferLog:
     """
 
     def __init__(self, *, operations: bool = False, last: int | None = None) -> None:
+        # Each with the function that tells when it arrived, until that is known.
         self._entries: deque[list[Any]] = deque(maxlen=last)
         # The number and the bytes of all transfers, and their time.
         self._totals: dict[str, tuple[int, int]] = dict.fromkeys(_DIRECTIONS, (0, 0))
@@ -431,11 +400,7 @@ class TransferLog:
         Parameters
         ----------
         axes
-            The Matplotlib axes; None for a new figure.
-
-        Returns
-        -------
-        matplotlib.axes.Axes
+            The Matplotlib axes, which are returned; None for a new figure.
         """
         return draw(list(self), axes, self.operations)
 
@@ -504,10 +469,7 @@ def record_transfers(*, operations: bool = False, last: int | None = None) -> Tr
 
 
 def _without_repeated(transfers: list[Transfer]) -> list[Transfer]:
-    """Leave out the transfers that an alias adds before another one in the same direction.
-
-    While an alias may write, each read on the other side copies again.
-    """
+    """Leave out the transfers that an alias adds before another one in the same direction."""
     result = []
     for index, transfer in enumerate(transfers):
         if transfer.because:
@@ -521,7 +483,7 @@ def _without_repeated(transfers: list[Transfer]) -> list[Transfer]:
 
 def _alternations(transfers: list[Transfer]) -> Iterator[list[Transfer]]:
     """Yield the runs in which the same two lines alternate over common bytes."""
-    # One for each part of the memory in use, the latest last.
+    # A run for each part of the memory in use, the latest last.
     runs: list[list[Transfer]] = []
     for transfer in transfers:
         newest_first = reversed(range(len(runs)))

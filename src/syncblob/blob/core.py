@@ -271,7 +271,9 @@ class BlobCore:
                     memory = SyncedMemory.adopting(
                         home.wrap(array), accelerator=accelerator, device=home.device
                     )
-                    layout = Layout.c_order(tuple(array.shape), array.dtype)
+                    shape, dtype = tuple(array.shape), array.dtype
+                    # The steps of axes of one element are NumPy's.
+                    layout = Layout(shape, dtype, array.strides if home.native else None)
                     origin = self.shortcut.buffer
                     if isinstance(origin, Place):
                         expose(memory.ledger, Side.HOST, origin)

@@ -882,7 +882,7 @@ class Blob(Operators, Views, Replacements, CaffeMath, Creation):
             True makes a private copy, by a const access. None copies only a const Blob; False never
             copies, and is a ValueError for a const Blob.
         """
-        return _torch().tensor_over(self, copy=copy)
+        return (_loaded or _torch()).tensor_over(self, copy=copy)
 
     def as_parameter(self) -> BlobParameter:
         """Return an autograd leaf over data, whose gradient is over diff. Copies nothing.
@@ -899,7 +899,7 @@ class Blob(Operators, Views, Replacements, CaffeMath, Creation):
             dtype is not a floating-point or complex one, ValueError if this is a const Blob, or a
             stride is negative, which torch does not support.
         """
-        return _torch().parameter_over(self)
+        return (_loaded or _torch()).parameter_over(self)
 
     def __dir__(self) -> list[str]:
         """List the attributes, without the names that only raise."""

@@ -17,7 +17,7 @@ import pytest
 from cuda_model import Machine
 from devices import ACCELERATORS
 from hypothesis import HealthCheck, settings
-from program_devices import Cuda, Shared, Simulated, Sycl
+from program_devices import Cuda, Shared, SharedCuda, Simulated, Sycl
 
 import syncblob
 from syncblob.devices import SimulatedBackend, cuda, simulation
@@ -188,8 +188,7 @@ def program_device(request: pytest.FixtureRequest) -> Iterator[type[Simulated | 
 
 
 @pytest.fixture(
-    params=[Shared, pytest.param(Sycl, marks=[pytest.mark.sycl, pytest.mark.long])],
-    ids=["simulated", "sycl"],
+    params=["simulated", pytest.param("sycl", marks=[pytest.mark.sycl, pytest.mark.long])]
 )
 def shared_device(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
@@ -212,8 +211,16 @@ def shared_device(
     clock = types.SimpleNamespace(sleep=sleep, perf_counter=time.perf_counter)
     monkeypatch.setattr(simulation, "time", clock)
     monkeypatch.setattr(simulation._Work, "wait", release)
-    device: type[Shared | Sycl] = request.param
-    return device
+    return Shared if request.param == "simulated" else Sycl
+
+
+@pytest.fixture(params=["lazy", "eager"])
+def shared_cuda(request: pytest.FixtureRequest) -> Iterator[type[SharedCuda]]:
+    """Give a device of the model of CUDA that shares the memory of the host, as Grace Hopper's."""
+    machine = Machine(1, eager=request.param == "eager")
+    machine.attributes |= {100, 101}
+    with cupy_model.installed(machine):
+        yield SharedCuda
 
 
 @contextmanager

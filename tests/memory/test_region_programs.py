@@ -24,7 +24,7 @@ import pytest
 import region_model
 import tiers
 from in_threads import in_threads
-from program_devices import Cuda, Late, Lent, Shared, Simulated, Sycl, run_programs
+from program_devices import Cuda, Late, Lent, Shared, SharedCuda, Simulated, Sycl, run_programs
 from region_model import CPU, FAR, GPU, NOBODY, Cells, Loan, Memory, Plan, overlap, reach, runs
 
 import syncblob
@@ -1449,7 +1449,7 @@ def test_no_program_sees_old_values_moves_too_much_or_loses_a_write_unannounced(
         assert Program.evicted - before > len(numbers)
 
 
-@tiers.programs(150, 1200, variable="SYNCBLOB_PROGRAMS")
+@tiers.programs(60, 1200, variable="SYNCBLOB_PROGRAMS")
 def test_no_program_in_shared_memory_lacks_a_wait_or_copies(
     numbers: range, shared_device: type[Shared | Sycl], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -1457,6 +1457,16 @@ def test_no_program_in_shared_memory_lacks_a_wait_or_copies(
     monkeypatch.setattr(region_model, "ONE", True)
     consumer.cache_clear()
     run_programs(lambda number: SharedProgram(number, shared_device(), (CPU, GPU)), numbers)
+
+
+@tiers.programs(40, 400, variable="SYNCBLOB_PROGRAMS")
+def test_no_program_in_memory_shared_with_cuda_lacks_a_wait_or_copies(
+    numbers: range, shared_cuda: type[SharedCuda], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(changes, "SMALL", 0)
+    monkeypatch.setattr(region_model, "ONE", True)
+    consumer.cache_clear()
+    run_programs(lambda number: SharedProgram(number, shared_cuda(), (CPU, GPU)), numbers)
 
 
 # --- pushes, many pieces, threads and processes ---------------------------------------------------

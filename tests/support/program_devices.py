@@ -15,6 +15,7 @@ import numpy as np
 from devices import SHARED
 from hypothesis import reject
 
+from syncblob._layout import Layout
 from syncblob.devices import Device, SimulatedBackend, accelerator, simulated
 
 
@@ -157,6 +158,27 @@ class Cuda:
         """Restore the device."""
         self.accelerator.bounded = True
         self.controls.close()
+
+
+class SharedCuda(Cuda):
+    """A CUDA device that shares its memory with the host."""
+
+    def _array(self, values: Any, side: str) -> Any:
+        # Not by the method that counts.
+        device = type(self.accelerator).allocate(self.accelerator, values.nbytes)
+        host = self.accelerator.share(device)
+        np.ndarray(values.shape, values.dtype, host)[...] = values
+        if side == "cpu":
+            return np.ndarray(values.shape, values.dtype, host)
+        return self.accelerator.view(device, Layout.of_array(values), writable=True)
+
+    def array(self, values: Any) -> Any:
+        """Return an array in managed memory."""
+        return self._array(values, "gpu")
+
+    def host_array(self, values: Any) -> Any:
+        """Return an array in managed memory."""
+        return self._array(values, "cpu")
 
 
 class Sycl(Cuda):

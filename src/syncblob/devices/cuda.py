@@ -23,7 +23,8 @@ from syncblob._formatting import extend, human_bytes
 from syncblob._locks_lost_in_fork import notify
 from syncblob._source_lines import user_line
 from syncblob.devices import timed_computations
-from syncblob.devices.base import DLPACK_CUDA, NEEDED, Accelerator, BesideCaptureError, Push
+from syncblob.devices.base import DLPACK_CUDA, ENDING, NEEDED, Accelerator, BesideCaptureError, Push
+from syncblob.devices.cuda_shared import SharedMemory
 from syncblob.devices.cuda_streams import Order, Owner, Pointer, is_capturing
 from syncblob.devices.device import Device
 from syncblob.devices.host import HOST
@@ -116,6 +117,9 @@ class CudaBackend(Accelerator):
         self._page_locked = PageLocked(cupy.cuda.PinnedMemory, self.order.synchronize)
         self._cuda_error: type[Exception] = cupy.cuda.runtime.CUDARuntimeError
         self._short_of_memory = MemoryError, self._cuda_error
+        self._shared_memory = SharedMemory(cupy, index)
+        self.can_share: bool = self._shared_memory.can
+        self.share_memory(shared=self.can_share)
         # The streams of transfers, by whether they go down. A device copies both ways at once.
         self._streams: dict[bool, Any] = {}
         # The numbers of the devices whose memory this one accesses, if it can.
@@ -152,6 +156,8 @@ class CudaBackend(Accelerator):
             raise self._shortage(error) from None
         finally:
             order.note((*args, *keywords.values()) if keywords else args, result, stream)
+            if ENDING:
+                self.end()
         return result
 
     def _compute_beside(
@@ -168,6 +174,8 @@ class CudaBackend(Accelerator):
                 # First, because the function may be torch's.
                 order.join()
                 order.note((args, keywords), result)
+                if ENDING:
+                    self.end()
             return result
 
     def _call(
@@ -209,7 +217,9 @@ class CudaBackend(Accelerator):
         with self.order.calls as stream:
             self._refuse_capture("an allocation", stream)
             try:
-                buffer = self._relieved(self._cupy.empty, nbytes, dtype=np.uint8)
+                allocate: Any = partial(self._cupy.empty, dtype=np.uint8)
+                allocate = self._shared_memory.allocate if self.shared else allocate
+                buffer = self._relieved(allocate, nbytes)
             except self._short_of_memory as error:
                 raise self._shortage(error, nbytes) from None
             # The pool gives out memory that work on the current stream has not finished with.
@@ -342,6 +352,8 @@ class CudaBackend(Accelerator):
         RuntimeError
             During graph capture.
         """
+        if self.shared and nbytes and not isinstance(self._context, _LostContext):
+            return self.share(self.allocate(nbytes, zeroed=zeroed))
         buffer: NDArray[np.uint8] | None = None
         if nbytes and not isinstance(self._context, _LostContext):
             with self.order.calls as stream:
@@ -358,6 +370,20 @@ class CudaBackend(Accelerator):
         if zeroed:
             buffer.fill(0)
         return buffer
+
+    def share(self, buffer: Any) -> Any:
+        """Return the same memory for the other processor; see `SharedMemory`."""
+        with self._context:
+            return self._shared_memory.on_the_other(buffer)
+
+    def finish(self, buffer: Any) -> None:
+        """Wait for the last uses of a buffer."""
+        with self.order.calls as current:
+            self._refuse_capture("a wait for what the host is to use", current)
+            self.order.join()
+            stream = self._as_stream(None, down=True)
+            self.order.wait(stream, buffer)
+            stream.synchronize()
 
     def is_page_locked(self, host: NDArray[np.uint8]) -> bool:
         """Return whether a host buffer is page-locked, so that copies run at full speed."""

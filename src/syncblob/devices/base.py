@@ -268,22 +268,6 @@ class Push(ABC):
         return lambda: None
 
 
-class WorkUnderWay(Push):
-    """Stands for a download of a buffer that the host has, too, and waits for the work on it."""
-
-    def __init__(self, home: Accelerator, buffer: Any) -> None:
-        self._home = home
-        self._buffer = buffer
-
-    def order(self) -> bool:
-        """Return True: the accelerator has what the host gets."""
-        return True
-
-    def wait(self) -> None:
-        """Wait for the work."""
-        self._home.finish(self._buffer)
-
-
 class Accelerator(Home):
     """A home that is not the host, with the copies between it and the host.
 

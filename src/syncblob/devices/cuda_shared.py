@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -18,15 +17,10 @@ class SharedMemory:
     def __init__(self, cupy: Any, index: int) -> None:
         self._cupy = cupy
         self._index = index
-        self._reads_host = self._reports(_HOST_PAGE_TABLES)
-        self.can: bool = self._reads_host or self._reports(_DIRECT_ACCESS)
+        ask = cupy.cuda.runtime.deviceGetAttribute
+        self._reads_host = bool(ask(_HOST_PAGE_TABLES, index))
+        self.can: bool = self._reads_host or bool(ask(_DIRECT_ACCESS, index))
         self._pool = cupy.cuda.MemoryPool(cupy.cuda.malloc_managed)
-
-    def _reports(self, attribute: int) -> bool:
-        runtime = self._cupy.cuda.runtime
-        with suppress(runtime.CUDARuntimeError):
-            return bool(runtime.deviceGetAttribute(attribute, self._index))
-        return False
 
     def allocate(self, nbytes: int) -> Any:
         """Return a buffer of managed memory."""

@@ -76,11 +76,7 @@ class SyclBackend(LibraryHome):
         self.share_memory(shared=self.can_share and devices[index].is_cpu)
         if hasattr(os, "register_at_fork"):
             # A child can read what was written in shared memory before, and computes nothing.
-            os.register_at_fork(before=self._finish_before_fork, after_in_child=self._refuse_work)
-
-    def _finish_before_fork(self) -> None:
-        if self.shared and self._process == os.getpid():
-            self._own_queue.wait()
+            os.register_at_fork(before=partial(self.finish, None), after_in_child=self._refuse_work)
 
     def _refuse_work(self) -> None:
         self.compute = lambda *_, **_named: self._queue  # type: ignore[method-assign]  # raises

@@ -10,13 +10,13 @@ from __future__ import annotations
 import itertools
 import operator
 from functools import partial
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from syncblob._layout import Layout
 from syncblob.devices import Accelerator, Side
-from syncblob.devices.base import WorkUnderWay
 from syncblob.memory import changes
 from syncblob.memory.buffers import next_serial
 from syncblob.memory.changes import Change, commit
@@ -264,8 +264,12 @@ def _start(
             parts = window.part(start, stop), target.part(start, stop)
             if target.common is not None and target.common is window.common:
                 if origin:
-                    waiting = WorkUnderWay(accelerator, parts[0])
-                    uploads.append(Upload(start, stop, waiting, side, origin))
+                    # In place of a copy, the host waits for the work.
+                    waits = partial(accelerator.finish, parts[0])
+                    work: Any = SimpleNamespace(
+                        wait=waits, order=lambda: True, arrived=False, over=True
+                    )
+                    uploads.append(Upload(start, stop, work, side, origin))
                 continue
             work = transfer(copying, way, stop - start, start, start_copy, *parts, *on)
             uploads.append(Upload(start, stop, work, side, origin))

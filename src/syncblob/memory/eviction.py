@@ -152,15 +152,12 @@ def _last_use(ledger: Ledger, side: Side, now: int) -> int:
 def make_room(home: Accelerator, reason: str, needed: int) -> bool:
     """Make room on an accelerator; return whether there may be more than before.
 
-    Freed memory that libraries keep is given back; else buffers are evicted that nobody sees. To
-    move what lies in the host's memory to the host would make none.
+    Freed memory that libraries keep is given back; else buffers are evicted that nobody sees.
     """
     began = _made_room
     with _making_room.held:
         # Another thread may have made some in the meantime.
-        if _made_room != began or home.give_back():
-            return True
-        return not home.shared and _evict(home, reason, needed)
+        return _made_room != began or home.give_back() or _evict(home, reason, needed)
 
 
 def _evict(home: Accelerator, reason: str, needed: int) -> bool:
@@ -278,7 +275,8 @@ def evict_windows(ledger: Ledger, side: Side, start: int, stop: int, reason: str
     """Free the windows of a side that lie in a range; what only they hold moves elsewhere.
 
     That is the host, or the first accelerator for what is on the host. What the source still has
-    does not move. Returns the number of bytes freed.
+    does not move. Returns the number of bytes freed:
+    none of a buffer that another side has, too.
 
     Raises
     ------
@@ -308,7 +306,7 @@ def evict_windows(ledger: Ledger, side: Side, start: int, stop: int, reason: str
     if windows:
         # A host access that may write waits for uploads.
         commit(ledger, _plan_eviction, Side.HOST, MUTABLE, start, stop, reason, side)
-    return sum(window.nbytes for window in windows)
+    return sum(window.nbytes for window in windows if window.common is None)
 
 
 def _rescue(ledger: Ledger, side: Side, windows: Sequence[Window], reason: str) -> None:

@@ -275,12 +275,6 @@ class SyncedMemory:
         stop = self.nbytes if stop is None else stop
         # What leaves the host needs room on the accelerator.
         refuge = Side.HOST if side else Side.ACCELERATOR
-        buffers = self.ledger.buffers
-        if refuge < len(buffers.homes):
-            with self.ledger.lock:
-                buffers.share(refuge, "evict")
-            if buffers.alike(side) >> refuge & 1:
-                return 0
         use = partial(evict, needed=needed)
         freed: int = self._in_room(refuge, "evict", use, side, start, stop)
         return freed

@@ -429,13 +429,11 @@ class TransferLog:
     def _in_words(self) -> str:
         peers = counted(self.peer_copies, "peer copy", "peer copies")
         shared = self.shared
+        more = f", {peers} of {self.peer_bytes} bytes" if self.peer_copies else ""
+        more += f", {len(shared)} shared of {_bytes_of(shared)} bytes" if shared else ""
         return (
-            (
-                f"{counted(self.uploads, 'upload')} of {self.uploaded_bytes} bytes, "
-                f"{counted(self.downloads, 'download')} of {self.downloaded_bytes} bytes"
-            )
-            + (f", {peers} of {self.peer_bytes} bytes" if self.peer_copies else "")
-            + (f", {len(shared)} shared of {_bytes_of(shared)} bytes" if shared else "")
+            f"{counted(self.uploads, 'upload')} of {self.uploaded_bytes} bytes, "
+            f"{counted(self.downloads, 'download')} of {self.downloaded_bytes} bytes{more}"
         )
 
 

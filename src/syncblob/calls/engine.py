@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from keyword import iskeyword
 from typing import TYPE_CHECKING, Any
 
 from numpy import asarray, ndarray
@@ -23,7 +22,7 @@ from syncblob.calls.make_call import make_call
 from syncblob.calls.operands import is_leaf, shape_only
 from syncblob.calls.results import array_beside, end_write, give, overwrite_by
 from syncblob.calls.tables import Rules, keeps_dtype, split_keys
-from syncblob.calls.texts import arguments, compiler
+from syncblob.calls.texts import arguments, can_be_written, compiler
 from syncblob.devices import HOST
 from syncblob.devices.host import LARGE
 from syncblob.interop.adopt import array_in
@@ -422,6 +421,7 @@ def _roles(rules: Rules, kinds: Kinds) -> dict[int, str]:
     plain = rules.plain(args, named)
     roles: dict[int, str] = {}
     usual = rules.home is None and len(written) <= 1 and not rules.varies(args, named)
+    usual = usual and can_be_written([*named])
     for number, (key, kind) in enumerate(kinds.items()):
         blob = issubclass(kind, BlobCore)
         if key in written:
@@ -436,7 +436,6 @@ def _roles(rules: Rules, kinds: Kinds) -> dict[int, str]:
             roles[number] = "ndarray"
         else:
             usual = usual and is_leaf(kind)
-        usual = usual and (isinstance(key, int) or (key.isidentifier() and not iskeyword(key)))
     # Without a Blob among the arguments, one was passed as NumPy's ``like=``.
     return (
         roles

@@ -8,7 +8,6 @@ take longer than many calls. Everything else is left to `make_call`, which inspe
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from numpy import asarray, ndarray
@@ -261,6 +260,7 @@ class Plan:
         "_queue",
         "_roles",
         "_rules",
+        "_target",
         "run",
     )
 
@@ -276,6 +276,9 @@ class Plan:
         self._roles: dict[int, str] = _roles(rules, kinds)
         self._foreign: Any = foreign or self.begin
         self._queue: Any = None
+        self._target: int | None = next(
+            (n for n in self._roles if self._roles[n] == "target"), None
+        )
         self.run: Callable[..., Any] = self.begin
         if self._roles:
             self.run = self._made(_START, self.begin, self._bring)
@@ -353,8 +356,12 @@ class Plan:
             rules.check(rules.native, *args)
         elif not rules.elementwise or kwargs:
             return from_the_start(make_call, rules, like, args, kwargs)
-        call = partial(_make_elementwise_call, rules, like)
-        return compute_in_room(call, rules.function, args, writes=rules.check is not None)
+        return compute_in_room(
+            lambda *operands: make_call(rules, like, operands, {}),
+            rules.function,
+            args,
+            writes=rules.check is not None,
+        )
 
     def _elsewhere(self, like: Any, *values: Any) -> Any:
         """Make a call on a device for which room may have to be made, or that queues work."""
@@ -371,8 +378,7 @@ class Plan:
 
     def _is_certain(self, home: Home, values: tuple[Any, ...]) -> bool:
         """Return whether `run` surely makes a call, so that it may copy for it, once."""
-        targets = [values[n] for n, role in self._roles.items() if role == "target"]
-        ready = all(x.shortcut.readable for x in targets)
+        ready = self._target is None or values[self._target].shortcut.readable
         return home.direct and ready and _are_usual(values, home)
 
     def _bring(self, x: Any, home: Home, *values: Any) -> Any:
@@ -446,10 +452,6 @@ def _roles(rules: Rules, kinds: Kinds) -> dict[int, str]:
 
 def _decline(*_call: Any) -> None:
     """Stand for what cannot be done at once."""
-
-
-def _make_elementwise_call(rules: Rules, like: Any, _kernel: Any, *args: Any) -> Any:
-    return make_call(rules, like, args, {})
 
 
 def _are_usual(items: Any, home: Home) -> bool:

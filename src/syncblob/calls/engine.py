@@ -50,7 +50,7 @@ def run({signature}):
 """
 # On a device that queues work. Its arrays are not in use any more when the call has to begin again.
 _QUEUE = """
-def run(like, {given}):
+def run({signature}):
     home = like.home
 """
 # In this order; see `BlobCore`.
@@ -251,19 +251,6 @@ class Plan:
     is argument `like`. `foreign` makes calls with ndarrays that `run` does not take.
     """
 
-    __slots__ = (
-        "_count",
-        "_foreign",
-        "_kinds",
-        "_like",
-        "_names",
-        "_queue",
-        "_roles",
-        "_rules",
-        "_target",
-        "run",
-    )
-
     def __init__(
         self, rules: Rules, kinds: Kinds, foreign: Any = None, like: int | None = None
     ) -> None:
@@ -276,9 +263,8 @@ class Plan:
         self._roles: dict[int, str] = _roles(rules, kinds)
         self._foreign: Any = foreign or self.begin
         self._queue: Any = None
-        self._target: int | None = next(
-            (n for n in self._roles if self._roles[n] == "target"), None
-        )
+        targets = [n for n, role in self._roles.items() if role == "target"]
+        self._target: int | None = targets[0] if targets else None
         self.run: Callable[..., Any] = self.begin
         if self._roles:
             self.run = self._made(_START, self.begin, self._bring)
@@ -365,15 +351,16 @@ class Plan:
 
     def _elsewhere(self, like: Any, *values: Any) -> Any:
         """Make a call on a device for which room may have to be made, or that queues work."""
+        call = values if self._like is not None else (like, *values)
         if like.home.queues and HOST.direct:
             if self._queue is None:
                 reads = not self._rules.indexes and {"Blob", "integers"} >= {*self._roles.values()}
                 self._queue = self._made(_QUEUE, _decline, _decline) if reads else _decline
-            result = self._queue(like, *values)
+            result = self._queue(*call)
             if result is not None:
                 return result
         if "ndarray" in self._roles.values():
-            return self._foreign(*([like] if self._like is None else []), *values)
+            return self._foreign(*call)
         return self.begin(like, *values)
 
     def _is_certain(self, home: Home, values: tuple[Any, ...]) -> bool:
@@ -443,11 +430,8 @@ def _roles(rules: Rules, kinds: Kinds) -> dict[int, str]:
         else:
             usual = usual and is_leaf(kind)
     # Without a Blob among the arguments, one was passed as NumPy's ``like=``.
-    return (
-        roles
-        if usual and {"Blob", "items", "overwritten", "shape", "target"} & {*roles.values()}
-        else {}
-    )
+    alone = {"integers", "ndarray", "target ndarray"}.issuperset(roles.values())
+    return roles if usual and not alone else {}
 
 
 def _decline(*_call: Any) -> None:

@@ -158,7 +158,7 @@ def var(
     return refuse(other) if other else _spread("var", x, axis, correction, ddof, keepdims)
 
 
-def _spread(  # noqa: PLR0913, PLR0917  # the parameters of both functions
+def _spread(
     name: str, x: Blob, axis: Axes, correction: float, ddof: float | None, keepdims: bool
 ) -> Blob:
     x = as_blob(name, x)

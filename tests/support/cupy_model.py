@@ -512,8 +512,8 @@ class PinnedMemory:
         self._block, self._home = _machine.allocate(size, model.HOST, pool=_pool)
         self.size, self.ptr = self._block.nbytes, self._block.address
 
-    def __del__(self) -> None:
-        if not hasattr(self, "_block"):
+    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        if is_finalizing() or not hasattr(self, "_block"):
             return
         if self._home[0]:
             self._machine.give_back(self._block, self._home, None)

@@ -47,6 +47,7 @@ def inplace(kernel: Callable[..., Any], x1: Any, x2: Any, name: str) -> Any:  # 
     if x1.readonly:
         x1.require_writable(_reason(kernel))
     home = x1.home
+    direct = home.direct or (home.queues and HOST.direct)
     # In this order; see `BlobCore`.
     shortcut, array1 = x1.shortcut, x1.raw_array
     if array1 is not None and shortcut.readable:
@@ -64,10 +65,10 @@ def inplace(kernel: Callable[..., Any], x1: Any, x2: Any, name: str) -> Any:  # 
                 usable = kind in SCALARS and _keeps_dtype(kernel, array1.dtype, kind)
         if usable and not shortcut.writable:
             # The write is prepared here if certainly nothing raises.
-            usable = home.direct and _cannot_raise(kernel, array1, array2)
+            usable = direct and _cannot_raise(kernel, array1, array2)
             array1 = x1.array_in(home, MUTABLE, _reason(kernel)) if usable else None
             shortcut, usable = x1.shortcut, array1 is not None
-        if usable and (home.direct or may_compute_directly(home, _reason(kernel))):
+        if usable and (direct or may_compute_directly(home, _reason(kernel))):
             note, writers = None, home.writers
             try:
                 if writers is not None:
@@ -76,6 +77,9 @@ def inplace(kernel: Callable[..., Any], x1: Any, x2: Any, name: str) -> Any:  # 
                 # Again: it may have been revoked before.
                 if writers is None or (shortcut.writable and x1.raw_array is array1):
                     try:
+                        if home.queues:
+                            home.compute(kernel, array1, array2, array1)
+                            return x1
                         if array1.size == 1 and array2 is not x2 and array1.shape == array2.shape:
                             # For one element, NumPy's ``out=`` takes twice as long.
                             result = kernel(array1, array2)
@@ -86,10 +90,14 @@ def inplace(kernel: Callable[..., Any], x1: Any, x2: Any, name: str) -> Any:  # 
                     except TypeError:
                         _require_kept_dtype(kernel, array1.dtype, array2)
                         raise
+                    except MemoryError:
+                        if not home.queues:
+                            raise
+                    else:
+                        return x1
                     finally:
                         if not x1.shortcut.writable:
                             finish_write(x1, home, array1, kernel.__name__)
-                    return x1
             finally:
                 # Frames of an error would keep it.
                 note = None

@@ -18,7 +18,7 @@ import torch
 import torch.utils._python_dispatch as _modes
 
 from syncblob._source_lines import user_instruction
-from syncblob.blob.core import HOST_DATA, BlobCore
+from syncblob.blob.core import GPU_DATA, HOST_DATA, BlobCore
 from syncblob.calls.nested import NESTED, instances, replaced
 from syncblob.calls.results import forgets_newest, overwrite
 from syncblob.calls.torch import tensors as over
@@ -63,7 +63,7 @@ _Target = tuple[
 ]
 
 
-def call(  # noqa: C901, PLR0912  # the checks at the end are inlined, because calls take time
+def call(  # noqa: C901, PLR0912, PLR0915  # the checks at the end are inlined, because calls take time
     function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> Any:
     """Call a torch function with Blobs, or nested sequences of them, in place of tensors.
@@ -100,14 +100,16 @@ def call(  # noqa: C901, PLR0912  # the checks at the end are inlined, because c
         function, values, names = partial(function, **kwargs), args, ()
     lent: list[_Lent] = []
     targets: list[_Target] = []
-    operands = None
+    operands: list[Any] | None = None
+    home: Any = HOST
+    stream = None
     if plan.short and (HOST.direct or _may_run_on_host(plan, values)):
-        operands = _lend_ready(plan, values, lent, targets)
+        if plan.plain and values[plan.read[0]].home.queues:
+            operands, home, stream = _lend_queued(plan, values, lent)
+        else:
+            operands = _lend_ready(plan, values, lent, targets)
     if operands is None:
-        there = Call(plan, function, values, names)
-        if plan.written:
-            return run_writer(plan.found_in(values, BlobCore), there.run)
-        return there.run()
+        return _call_anywhere(plan, function, values, names)
     try:
         if names:
             count, named = len(args), {}
@@ -116,9 +118,17 @@ def call(  # noqa: C901, PLR0912  # the checks at the end are inlined, because c
             result = function(*operands[:count], **named)
         else:
             result = function(*operands)
+    except torch.OutOfMemoryError:
+        operands = None
     except RuntimeError as error:
         _explain_resize(error, plan.name, [x for x, *_ in targets if x is not None])
         raise
+    finally:
+        if stream is not None:
+            home.order.note([loan.owner for _, loan in lent], None, stream)
+    if operands is None:
+        lent.clear()
+        return _call_anywhere(plan, function, values, names)
     for blob, tensor, start, _, shape, strides in targets:
         if blob is not None and (
             tensor.shape != shape
@@ -138,8 +148,18 @@ def call(  # noqa: C901, PLR0912  # the checks at the end are inlined, because c
                 or loan.start <= address <= loan.stop
                 or loan.tensor._version != loan.version
             ):
-                return _give(result, lent, HOST, plan)
+                return _give(result, lent, home, plan)
     return result
+
+
+def _call_anywhere(
+    plan: Plan, function: Callable[..., Any], values: Sequence[Any], names: tuple[str, ...]
+) -> Any:
+    """Make a call whose arguments have to be brought to a device, or written there."""
+    there = Call(plan, function, values, names)
+    if plan.written:
+        return run_writer(plan.found_in(values, BlobCore), there.run)
+    return there.run()
 
 
 call_untraced: Callable[..., Any] = untraced(call)
@@ -258,6 +278,28 @@ def _lend_ready(  # noqa: C901, PLR0911, PLR0912, PLR0915  # inlined, because ca
     return operands
 
 
+def _lend_queued(
+    plan: Plan, values: Sequence[Any], lent: list[_Lent]
+) -> tuple[list[Any] | None, Any, Any]:
+    """Do as `_lend_ready` with Blobs that are read on a device that queues work.
+
+    Returns the device and its stream, too, on which the use has to be noted.
+    """
+    operands, home = [*values], values[plan.read[0]].home
+    stream = None if plan.views or _modes._is_in_torch_dispatch_mode else home.order.plain()
+    if stream is None:
+        return None, home, None
+    for place in plan.read:
+        x = operands[place]
+        kept = x.accessor_arrays[GPU_DATA]
+        loan = kept.tensor if kept is not None and kept.shortcut.readable else None
+        if loan is None or x.home is not home or loan.tensor._version != loan.version:
+            return None, home, None
+        operands[place] = loan.tensor
+        lent.append((x, loan))
+    return operands, home, stream
+
+
 def _overlaps(x: torch.Tensor, targets: Sequence[_Target]) -> bool:
     """Return whether a tensor may share memory with one that is written, and is not that."""
     start, stop = over.storage_range(x)
@@ -328,7 +370,7 @@ class Call:
             # Also after a failure, because work queued before it still runs.
             if isinstance(home, CudaBackend):
                 # CuPy's stream, on which transfers wait, comes after torch's.
-                home.join()
+                home.order.join()
                 home.order.note([loan.owner for _, loan in self._read.values()])
             timed_computations.ended(home, plan.name, beginning)
 
@@ -355,7 +397,7 @@ class Call:
             for place in {*plan.read, *plan.tensors, *plan.nested} - plan.written.keys():
                 operands[place] = replaced(operands[place], torch.Tensor, self._apart)
         if isinstance(self._home, CudaBackend):
-            self._home.join()
+            self._home.order.join()
 
     def _read_tensor(self, x: BlobCore) -> torch.Tensor:
         """Return a tensor to read."""

@@ -49,7 +49,12 @@ def count_nonzero(
     x: Blob, /, *, axis: int | tuple[int, ...] | None = None, keepdims: bool = False, **other: Never
 ) -> Blob:
     """Count the nonzero elements, along axes or in total."""
-    return refuse(other) if other else apply("count_nonzero", x, axis=axis, keepdims=keepdims)
+    return refuse(other) if other else apply(_count_nonzero, x, axis=axis, keepdims=keepdims)
+
+
+def _count_nonzero(np: Any, x: Any, **kwargs: Any) -> Any:
+    # NumPy before 2.3 returns a total as a Python integer.
+    return np.asarray(np.count_nonzero(x, **kwargs), dtype=np.int64)
 
 
 def nonzero(x: Blob, /) -> tuple[Blob, ...]:

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from syncblob.caffe._pb.caffe_pb2 import BlobProto
     from syncblob.calls.torch.blob_parameters import BlobParameter
     from syncblob.interop.side_view import SideView
+    from syncblob.memory import Access
     from syncblob.memory.sources import Function
 
 
@@ -1412,13 +1413,14 @@ class Blob(Operators, NdarrayMethods):
             If the request cannot be met, or a stride is negative, which some consumers do not
             support; use ``.copy()``.
         """
-        kept = self.accessor_arrays[HOST_DATA]
+        home = self.home
+        place = HOST_DATA if home is HOST else GPU_DATA
+        kept = self.accessor_arrays[place]
         if (
             kept is not None
-            and self.home is HOST
-            and stream is None
             and dl_device is None
             and copy is None
+            and (stream is None or home is not HOST)
         ):
             # The usual case, inlined because another call would take noticeable time, also for
             # finding the user's line on the stack.
@@ -1426,14 +1428,18 @@ class Blob(Operators, NdarrayMethods):
             held: Any = self.known_memory
             layout: Any = self.known_layout
             if exported is not None and not (shortcut.writable or held.aliased):
-                acquire(held.ledger, Side.HOST, MUTABLE, layout, "__dlpack__")
+                acquire(held.ledger, shortcut.side, MUTABLE, layout, "__dlpack__")
             if exported is not None and shortcut.writable:
                 array = exported.view()
                 noted = user_instruction()
-                loans = held.ledger.own_loans(Side.HOST)
+                loans = held.ledger.own_loans(shortcut.side)
                 loans.lease(array, "DLPack", layout.start, layout.stop, noted)
                 if shortcut.writable:
-                    return array.__dlpack__(max_version=max_version)
+                    if home is HOST:
+                        return array.__dlpack__(max_version=max_version)
+                    return export_dlpack.capsule_of(
+                        home, array, stream, max_version, home.dlpack_device
+                    )
         capsule = export_dlpack.export(
             self.memory,
             self.layout,
@@ -1444,15 +1450,12 @@ class Blob(Operators, NdarrayMethods):
             dl_device=dl_device,
             copy=copy,
         )
-        self.keep_arrays(HOST_DATA, self.memory)
+        self.keep_arrays(place, self.memory)
         return capsule
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """Return the DLPack device type and id of `device`; (1, N + 1) for simulated:N."""
-        home = self.home
-        if home is HOST:
-            return export_dlpack.HOST_DEVICE
-        return (home if home.native else self.memory.home(self.side)).dlpack_device
+        return self.home.dlpack_device
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
@@ -1467,8 +1470,14 @@ class Blob(Operators, NdarrayMethods):
             support.
         """
         export_cuda.require_own_interface(self.home)
+
+        def array(access: Access) -> Any:
+            if access is CONST:
+                return self.const_view(GPU_DATA, export_cuda.CUDA)
+            return self.borrow(GPU_DATA, access, export_cuda.CUDA)
+
         described, self._exposed = export_cuda.interface(
-            self.memory, self.side, self.layout, self._exposed, readonly=self.readonly
+            self.memory, self.side, self.layout, self._exposed, array, readonly=self.readonly
         )
         return described
 

@@ -852,7 +852,7 @@ class BlobCore:
                 # In the latter case, the borrow has to be an alias; see `hand_out.borrow`.
                 writable = None
             elif (
-                side is Side.HOST
+                (side is Side.HOST or not home.native)
                 and layout.dtype in SUPPORTED
                 and (layout.contiguous or not layout.backwards)
             ):

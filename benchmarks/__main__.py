@@ -9,7 +9,6 @@ from pathlib import Path
 from benchmarks import (
     array_api,
     files,
-    functions,
     import_time,
     interop,
     large_files,
@@ -29,7 +28,6 @@ GROUPS: dict[str, Callable[[Timer], Measured]] = {
     "array_api": array_api.measure,
     "calls": ordinary.measure,
     "files": files.measure,
-    "functions": functions.measure,
     "import_time": import_time.measure,
     "interop": interop.measure,
     "large_files": large_files.measure,

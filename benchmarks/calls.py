@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import statistics
 import sys
 import tracemalloc
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -15,26 +14,18 @@ from typing import Any
 import numpy as np
 
 import syncblob
-from benchmarks.rows import Goal, Row
+from benchmarks.rows import Row
 from benchmarks.timing import Timer
 from syncblob import Blob
 from syncblob.devices import CPU, accelerator
-
-# The array of ``np.add(a, a)``, whose time is a unit.
-_A = np.ones((8, 8), np.float32)
 
 
 def function(text: str, names: Mapping[str, Any], parameters: str = "") -> Callable[..., Any]:
     """Return an expression or a statement as a function.
 
-    Parameters
-    ----------
-    text
-        The expression, whose value is returned, or the statement.
-    names
-        The global names that it uses.
-    parameters
-        The names of the function's parameters.
+    `text`: the expression, whose value is returned, or the statement.
+    `names`: the global names that it uses.
+    `parameters`: the names of the function's parameters.
     """
     try:
         compile(text, text, "eval")
@@ -86,53 +77,11 @@ def compared(
         )
 
 
-def in_adds(  # noqa: PLR0913  # keywords
-    timer: Timer,
-    texts: Iterable[str],
-    *,
-    library: str,
-    rival: str,
-    ours: Mapping[str, Any],
-    theirs: Mapping[str, Any],
-    goals: tuple[float, float],
-) -> Iterator[Row]:
-    """Time functions of a library with Blobs and without, in calls of ``np.add(a, a)``.
-
-    Parameters
-    ----------
-    timer, texts
-        The timer and the calls.
-    library, rival
-        The library of the functions, and the operands of the rival.
-    ours, theirs
-        The names that the calls use, with Blobs and with the library's own arrays.
-    goals
-        The goals for the median and for the maximum of the extra cost of Blobs, in these calls.
-    """
-    section = f"{library}'s functions, in calls of np.add(a, a)"
-    extra = []
-    for text in texts:
-        calls = {"ours": function(text, ours), "rival": function(text, theirs)}
-        times = timer.medians({**calls, "add": lambda: np.add(_A, _A)})
-        value, rival_value = times["ours"] / times["add"], times["rival"] / times["add"]
-        extra.append(value - rival_value)
-        yield Row(section, text, value, f"the same, {rival}", rival_value, "adds")
-    section = f"what Blobs add to {library}'s functions, in calls of np.add(a, a)"
-    for name, value, limit in zip(
-        ("median", "worst"), (statistics.median(extra), max(extra)), goals, strict=True
-    ):
-        goal = Goal(limit, "value")
-        yield Row(section, f"the {name} of {len(extra)}", value, unit="adds", goal=goal)
-
-
 def copying(needs: Iterable[tuple[str, int]]) -> Callable[[], object]:
     """Return a function that copies and allocates as the simulated device does, and no more.
 
-    Parameters
-    ----------
-    needs
-        ``"upload"``, ``"download"``, or the backend's function that allocates, each with the number
-        of bytes.
+    `needs`: ``"upload"``, ``"download"``, or the backend's function that allocates, each with the
+        number of bytes.
     """
     backend = accelerator("simulated:0")
     arguments: list[tuple[Any, ...]] = []

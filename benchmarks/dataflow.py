@@ -35,14 +35,9 @@ class Buffer(NamedTuple):
 class Use(NamedTuple):
     """The use of a buffer, or of a part of it, by a step.
 
-    Attributes
-    ----------
-    name
-        The buffer. ``"weights.diff"`` is the gradient of the buffer ``"weights"``.
-    intent
-        Read, read and write, or overwrite everything without reading.
-    part
-        The index of the part; None for all.
+    `name`: the buffer. ``"weights.diff"`` is the gradient of the buffer ``"weights"``.
+    `intent`: read, read and write, or overwrite everything without reading.
+    `part`: the index of the part; None for all.
     """
 
     name: str
@@ -66,16 +61,9 @@ class Step(NamedTuple):
 class Program:
     """Steps in the order in which they run.
 
-    Attributes
-    ----------
-    name
-        A short description.
-    buffers
-        The buffers of the steps, by name.
-    results
-        The buffers that are read on the host at the end.
-    steps
-        The steps.
+    `name`: a short description.
+    `buffers`: the buffers of the steps, by name.
+    `results`: the buffers that are read on the host at the end.
     """
 
     name: str
@@ -86,16 +74,11 @@ class Program:
     def add(self, side: Side, uses: str, compute: Callable[..., None], **parts: Any) -> None:
         """Append a step.
 
-        Parameters
-        ----------
-        side
-            The side that it runs on.
-        uses
-            The names of its buffers, each with ``+`` behind it to update and ``=`` to overwrite it.
-        compute
-            Its function.
-        parts
-            The indices of the buffers that it uses only a part of.
+        `side`: the side that it runs on.
+        `uses`: the names of its buffers, each with ``+`` behind it to update and ``=`` to overwrite
+            it.
+        `compute`: its function.
+        `parts`: the indices of the buffers that it uses only a part of.
         """
         intents: dict[str, Intent] = {"+": "update", "=": "write"}
         found = [(word.rstrip("+="), intents.get(word[-1], "read")) for word in uses.split()]
@@ -116,13 +99,8 @@ def plan(program: Program, *, whole: bool = False) -> list[list[Copy]]:
 
     The initial zeros are not copied: each side can make them itself.
 
-    Parameters
-    ----------
-    program
-        The program.
-    whole
-        Track whole arrays, as if nothing was known about parts: a step that overwrites a part needs
-        the rest.
+    `whole`: track whole arrays, as if nothing was known about parts: a step that overwrites a part
+        needs the rest.
     """
     newest: dict[str, dict[Side, np.ndarray]] = {
         name: {side: np.ones(buffer.shape, bool) for side in _OTHER}

@@ -48,10 +48,8 @@ def pages() -> str:
 def filled(page: str, results: Mapping[str, Results]) -> str:
     """Return a page with figures in all of its placeholders, or the words "not measured".
 
-    Raises
-    ------
-    LookupError
-        If a placeholder names a group, or a section of a complete group, that does not exist.
+    LookupError: if a placeholder names a group, or a section of a complete group, that does not
+        exist.
     """
 
     def figures(place: re.Match[str]) -> str:
@@ -89,10 +87,7 @@ def shown(page: str, kind: str) -> set[str]:
 def taken(paths: Sequence[Path], page: str) -> tuple[str, Results]:
     """Return the kind of another machine, and the results of `.ci/gpu` on it.
 
-    Raises
-    ------
-    ValueError
-        If they are from several machines or from the tests' model of CUDA.
+    ValueError: if they are from several machines or from the tests' model of CUDA.
     """
     results = merged([Results.read(path) for path in paths])
     if results.machine.get("model"):

@@ -20,12 +20,8 @@ FOLDER = Path(__file__).parent / "results"
 class Results:
     """The results of one run.
 
-    Attributes
-    ----------
-    groups
-        The measurements, by group.
-    machine, versions, when
-        The machine, the versions of the packages, and the date, in UTC.
+    `groups`: the measurements, by group.
+    `machine`, `versions`, `when`: the machine, the versions of the packages, and the date, in UTC.
     """
 
     groups: dict[str, Measured]
@@ -70,15 +66,8 @@ class Results:
 def merged(parts: Sequence[Results]) -> Results:
     """Return the results of several runs on one machine as those of one run.
 
-    Parameters
-    ----------
-    parts
-        At least one. If two have the same group, the later one counts.
-
-    Raises
-    ------
-    ValueError
-        If they are from different machines or versions.
+    `parts`: At least one. If two have the same group, the later one counts.
+    ValueError: if they are from different machines or versions.
     """
     first, *others = parts
     for other in others:

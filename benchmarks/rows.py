@@ -19,12 +19,8 @@ CUT_OFF = "the measurement was cut off here"
 class Goal:
     """A goal of the project for a row.
 
-    Attributes
-    ----------
-    limit
-        The maximum, in the unit of the row unless it is a ratio.
-    of
-        The limited quantity: the ratio to the rival, the difference from the rival, or the value.
+    `limit`: the maximum, in the unit of the row unless it is a ratio.
+    `of`: the limited quantity: the ratio to the rival, the difference from the rival, or the value.
     """
 
     limit: float
@@ -35,42 +31,28 @@ class Goal:
 class Cell:
     """The place of a row in a matrix. The line is that of `Row.ours`.
 
-    Attributes
-    ----------
-    column
-        The name of the column.
-    shows
-        What the matrix shows: the ratio to the rival, the difference from the rival in
+    `column`: the name of the column.
+    `shows`: what the matrix shows: the ratio to the rival, the difference from the rival in
         microseconds, or the value.
-    mark
-        What it shows behind the number.
     """
 
     column: str
     shows: Kind = "ratio"
-    mark: str = ""
 
 
 @dataclass(frozen=True)
 class Row:
     """One comparison.
 
-    Attributes
-    ----------
-    section
-        The title of the section, under which rows are grouped.
-    ours, value
-        The name and the value of syncblob's measurement.
-    rival, rival_value
-        Those of the rival in the same run. The value is None if there is no rival.
-    unit
-        ``"s"``, ``"B/s"``, ``"B"``, ``"bytes"`` for exact numbers of bytes, ``"adds"``: calls of
-        ``np.add`` of two small arrays, measured in the same run, ``"calls"`` for exact numbers of
-        calls, ``"times"`` for multiples, or ``"power"`` for exponents.
-    goal
-        None if the project has no goal for it.
-    cell
-        The place in the matrix of the section; None if the section is a list.
+    `section`: the title of the section, under which rows are grouped.
+    `ours`, `value`: the name and the value of syncblob's measurement.
+    `rival`, `rival_value`: those of the rival in the same run. The value is None if there is no
+        rival.
+    `unit`: ``"s"``, ``"B/s"``, ``"B"``, ``"bytes"`` for exact numbers of bytes, ``"adds"``: calls
+        of ``np.add`` of two small arrays, measured in the same run, ``"calls"`` for exact numbers
+        of calls, ``"times"`` for multiples, or ``"power"`` for exponents.
+    `goal`: None if the project has no goal for it.
+    `cell`: the place in the matrix of the section; None if the section is a list.
     """
 
     section: str

@@ -2,12 +2,12 @@
 
 The Blobs are 8x8, so that the cost is that of the call. A Blob with one buffer has never been used
 on the other side; nearly every Blob of a program that uses two sides is in another state. The *own
-side* is that of the Blob's device.
+side* is that of the Blob's device. A call is timed in the states that it keeps: where it moves
+bytes, makes a buffer or changes the state, the calls after it are in another one, and `ordinary`
+times such calls.
 
-All states of a call are timed in turn, each with its rival, in short samples. The fast ones of many
-samples count, because other work on the machine only adds time. A call that changes the state is
-timed once in each sample, and the state is re-established before it. A call that has to move bytes,
-or to make a buffer, is compared with what the device takes for that.
+All states are timed in turn, in short samples. The fast ones of many samples count, because other
+work on the machine only adds time.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 import syncblob as xp
-from benchmarks.calls import copying, function, one_thread
+from benchmarks.calls import function, one_thread
 from benchmarks.rows import Cell, Goal, Measured, Row
 from benchmarks.timing import Timer
 from syncblob import (
@@ -58,13 +58,10 @@ RANK = 0.1
 MEDIAN, WORST = 1.3, 2.5
 # The same while a log is open: it counts what the calls avoid.
 LOGGED_MEDIAN, LOGGED_WORST = 2.0, 5.0
-# Above the copies, for numbers and for PyTorch's functions.
-ABOVE_COPIES = 12e-6
-ABOVE = "above the copies and allocations, where bytes have to move or a buffer has to be made"
 
 NOTES = (
-    "a star: the call changes the state, which is re-established before each call",
-    "in bold, or with an exclamation mark: a missed goal",
+    "empty: the call moves bytes, makes a buffer or changes the state, or a guard forbids it",
+    "in bold: a missed goal",
 )
 
 INDICES = [0, 2, 4]
@@ -108,24 +105,14 @@ def calls(own: str, torch: Any) -> dict[str, Call]:
 class State:
     """A state, and how to bring a Blob into it.
 
-    Attributes
-    ----------
-    name
-        Its name.
-    steps
-        What brings a Blob into it, also when that is repeated: see `_do`.
-    source
-        Whether the Blob is bound by a source, like that of a model.
-    rows
-        The number of rows of the Blob. If it has more than eight, the calls use a view of these.
-    view
-        Whether they use a view in any case.
-    new
-        Whether only new Blobs can be brought into the state.
-    during
-        What is open during the calls, for Blobs of a device.
-    median, worst
-        The goals for the calls that move no bytes, as multiples.
+    `steps`: what brings a Blob into it, also when that is repeated: see `_do`.
+    `source`: whether the Blob is bound by a source, like that of a model.
+    `rows`: the number of rows of the Blob. If it has more than eight, the calls use a view of
+        these.
+    `view`: whether they use a view in any case.
+    `new`: whether only new Blobs can be brought into the state.
+    `during`: what is open during the calls, for Blobs of a device.
+    `median`, `worst`: the goals for the calls that move no bytes, as multiples.
     """
 
     name: str
@@ -245,100 +232,39 @@ class Operands:
         for blob in self._blobs:
             self._kept += [_do(step, blob, sides) for step in self._state.steps.split(", ")]
 
-    def buffers(self) -> list[int]:
-        """Return the bytes allocated on each side of each Blob."""
-        sides = [blob.memory.windows(side) for blob in self._blobs for side in Side]
-        return [sum(window.nbytes for window in windows) for windows in sides]
-
-    def allocations(self, before: list[int]) -> Iterator[tuple[str, int]]:
-        """Yield the backend's function and the bytes of each buffer that was made since."""
-        functions = ("allocate_host", "allocate") * len(self._blobs)
-        for name, old, new in zip(functions, before, self.buffers(), strict=True):
-            if new > old:
-                yield name, new - old
-
     def describe(self) -> object:
-        """Return what a call may change about the state."""
-        return self.buffers(), [
+        """Return what a call may change about the state: buffers, holders, uploads, aliases."""
+        memories = [blob.memory for blob in self._blobs]
+        return [
             (
+                [window.nbytes for side in Side for window in memory.windows(side)],
                 [*memory.spans.runs(0, memory.nbytes)],
                 # An upload that has arrived is there until the next access.
                 memory.ledger.uploads,
                 memory.aliased,
             )
-            for memory in (blob.memory for blob in self._blobs)
+            for memory in memories
         ]
 
+    def kept_by(self, call: Call) -> bool:
+        """Return whether a call leaves the state, and moves and allocates nothing."""
+        call(*self.arguments)  # the first call makes plans and imports
+        self.establish()
+        before = self.describe()
+        with self.during(), record_transfers() as log:
+            call(*self.arguments)
+        return not log and self.describe() == before
 
-# --- times ----------------------------------------------------------------------------------------
-
-
-class Comparison:
-    """A call in a state, and its rival: the same call on one buffer, or what it moves and makes.
-
-    Attributes
-    ----------
-    needs
-        The name and the number of bytes of each copy and allocation that the call has to make.
-    changes
-        Whether the call changes the state.
-    times, rival_times
-        The samples, in seconds.
-    """
-
-    def __init__(self, call: Call, operands: Operands, rival: Operands | None = None) -> None:
-        self._call, self._operands, self._rival = call, operands, rival
-        call(*operands.arguments)  # the first call makes plans and imports
-        operands.establish()
-        before, buffers = operands.describe(), operands.buffers()
-        with operands.during(), record_transfers() as log:
-            call(*operands.arguments)
-        self.needs = [*operands.allocations(buffers)]
-        self.needs += [(transfer.direction, transfer.nbytes) for transfer in log]
-        self.changes = operands.describe() != before
-        self.times: list[float] = []
-        self.rival_times: list[float] = []
-        self._repeats = 1
-        if not self.changes:
-            self._repeats = 10
-            self._repeats = max(1, int(SAMPLE / self._ours()))
-        self._copying = copying(self.needs)
-
-    def sample(self) -> None:
-        """Time the call, and its rival."""
-        self.times.append(self._ours())
-        self.rival_times.append(self._rivals())
-
-    def _ours(self) -> float:
-        with self._operands.during():
-            if self.changes:
-                self._operands.establish()
-            else:
-                # The log that was open for another state has taken shortcuts from all Blobs.
-                _time(self._call, self._operands.arguments, 2)
-            return _time(self._call, self._operands.arguments, self._repeats)
-
-    def _rivals(self) -> float:
-        if self.needs or self._rival is None:
-            return _time(self._copying, (), 20)
-        if self.changes:
-            # The same work before both calls: it takes their code out of the processor's caches.
-            self._operands.establish()
-            self._rival.establish()
-        else:
-            _time(self._call, self._rival.arguments, 2)
-        return _time(self._call, self._rival.arguments, self._repeats)
-
-
-def _time(call: Callable[..., object], arguments: tuple[object, ...], repeats: int) -> float:
-    start = perf_counter_ns()
-    for _ in repeat(None, repeats):
-        call(*arguments)
-    return (perf_counter_ns() - start) / repeats * 1e-9
-
-
-def _fast(times: list[float]) -> float:
-    return sorted(times)[int(RANK * len(times))]
+    def time(self, call: Call, repeats: int) -> float:
+        """Return the seconds that a call takes, of several."""
+        with self.during():
+            # The log that was open for another state has taken shortcuts from all Blobs.
+            for count in (2, repeats):
+                start = perf_counter_ns()
+                for _ in repeat(None, count):
+                    call(*self.arguments)
+                time = (perf_counter_ns() - start) / count * 1e-9
+        return time
 
 
 # --- rows -----------------------------------------------------------------------------------------
@@ -359,54 +285,45 @@ def measure(timer: Timer) -> Measured:
 
 def device_rows(timer: Timer, device: str, torch: Any) -> list[Row]:
     """Time all calls in all states of Blobs of one device."""
-    multiples: list[Row] = []
-    above: list[Row] = []
+    rows = []
+    section = f"{device}: multiples of the same call on one buffer"
     for name, call in calls(DEVICES[device][0], torch).items():
-        limit = Goal(ABOVE_COPIES, "difference") if name.startswith(("float", "torch")) else None
-        for state, found in compared(timer, device, call).items():
-            times, mark = (_fast(found.times), _fast(found.rival_times)), "*" * found.changes
-            if found.needs:
-                section = f"{device}: {ABOVE}, in microseconds"
-                cell = Cell(state, "difference", mark)
-                above.append(Row(section, name, times[0], "the copies", times[1], "s", limit, cell))
-            else:
-                section = f"{device}: multiples of the same call on one buffer"
-                cell = Cell(state, "ratio", mark)
-                multiples.append(Row(section, name, times[0], "one buffer", times[1], cell=cell))
-    return [*_summary(multiples), *multiples, *above]
+        times = compared(timer, device, call)
+        rival = times.pop("")
+        rows += [
+            Row(section, name, time, "one buffer", rival, cell=Cell(state))
+            for state, time in times.items()
+        ]
+    return [*_summary(section, rows), *rows]
 
 
-def compared(timer: Timer, device: str, call: Call) -> dict[str, Comparison]:
-    """Time a call in all states of Blobs of one device that permit it."""
+def compared(timer: Timer, device: str, call: Call) -> dict[str, float]:
+    """Time a call in the states of Blobs of one device that it keeps, and the rival, as ``""``."""
     rival = Operands(RIVAL, device)
-    if Comparison(call, rival).needs:
+    if not rival.kept_by(call):
         # The host computes, as of every device without functions of its own.
         rival = Operands(RIVAL, "cpu")
-    found = {}
+    found = {"": rival}
     for state in STATES:
         # A guard forbids the device that computes, or an alias would become stale.
         with suppress(DeviceGuardError, StaleAliasWarning):
-            found[state.name] = Comparison(call, Operands(state, device), rival)
-    for _ in range(1 if timer.brief else SAMPLES):
-        for comparison in found.values():
-            comparison.sample()
-    return found
+            operands = Operands(state, device)
+            if operands.kept_by(call):
+                found[state.name] = operands
+    repeats = max(1, int(SAMPLE / rival.time(call, 10)))
+    samples = [
+        [operands.time(call, repeats) for operands in found.values()]
+        for _ in range(1 if timer.brief else SAMPLES)
+    ]
+    fast = (sorted(times)[int(RANK * len(times))] for times in zip(*samples, strict=True))
+    return dict(zip(found, fast, strict=True))
 
 
-def _summary(rows: list[Row]) -> Iterator[Row]:
-    """Yield the median and the worst multiple of each state, also of the calls that keep it."""
-    section = rows[0].section
+def _summary(section: str, rows: list[Row]) -> Iterator[Row]:
+    """Yield the median and the worst multiple of each state."""
     for state in STATES:
-        found = [row for row in rows if row.cell.column == state.name]
-        ratios = [row.of("ratio") for row in found]
-        for name, value, limit in (
-            ("median", statistics.median(ratios), state.median),
-            ("worst", max(ratios), state.worst),
-            (
-                "worst without a star",
-                max(row.of("ratio") for row in found if not row.cell.mark),
-                state.worst,
-            ),
-        ):
-            cell = Cell(state.name, "value")
-            yield Row(section, name, value, unit="times", goal=Goal(limit, "value"), cell=cell)
+        ratios = [row.of("ratio") for row in rows if row.cell.column == state.name]
+        limits = (("median", statistics.median, state.median), ("worst", max, state.worst))
+        for name, of, limit in limits if ratios else ():
+            goal, cell = Goal(limit, "value"), Cell(state.name, "value")
+            yield Row(section, name, of(ratios), unit="times", goal=goal, cell=cell)

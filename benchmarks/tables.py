@@ -38,7 +38,7 @@ def _number(row: Row | None) -> str:
     number = (row.of(row.cell.shows) or 0.0) * (1e6 if row.cell.shows == "difference" else 1)
     digits = 0 if row.unit == "calls" else 2 if abs(number) < 10 else 1  # noqa: PLR2004  # three figures that count
     text = f"{number:.{digits}f}"
-    return (f"**{text}**" if row.met is False else text) + row.cell.mark
+    return f"**{text}**" if row.met is False else text
 
 
 def _list(rows: list[Row]) -> Iterator[str]:

@@ -13,11 +13,8 @@ class Timer:
     The usual tools, such as pytest-benchmark and pyperf, time one call after the other, and so
     compare times of different minutes.
 
-    Parameters
-    ----------
-    brief
-        Time everything once, with small inputs. This shows that a benchmark runs, and nothing about
-        speed.
+    `brief`: Time everything once, with small inputs. This shows that a benchmark runs, and nothing
+        about speed.
     """
 
     def __init__(self, *, brief: bool = False) -> None:
@@ -33,18 +30,12 @@ class Timer:
     ) -> dict[str, float]:
         """Return the median of seconds per call, for each of several calls.
 
-        Parameters
-        ----------
-        calls
-            The calls to time, by name.
-        rounds
-            The number of timings of each.
-        seconds
-            The minimum duration of one timing. Faster calls are repeated. It is short, because the
-            speed of a shared machine changes within milliseconds.
-        of
-            Another statistic, such as ``min`` for calls that wait for a disk, whose other users and
-            housekeeping only add time.
+        `calls`: the calls to time, by name.
+        `rounds`: the number of timings of each.
+        `seconds`: the minimum duration of one timing. Faster calls are repeated. It is short,
+            because the speed of a shared machine changes within milliseconds.
+        `of`: another statistic, such as ``min`` for calls that wait for a disk, whose other users
+            and housekeeping only add time.
         """
         if self.brief:
             rounds, seconds = 1, 0.0

@@ -31,10 +31,7 @@ class Patch(NamedTuple):
     def apply(self, source: str) -> str:
         """Return the source of the module with the replacement.
 
-        Raises
-        ------
-        ValueError
-            If it has not exactly one place for it.
+        ValueError: if it has not exactly one place for it.
         """
         count = source.count(self.old)
         if count != 1:

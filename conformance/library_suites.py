@@ -36,19 +36,10 @@ def library_report(
 ) -> dict[str, Any]:
     """Make a report of what pytest-json-report wrote.
 
-    Parameters
-    ----------
-    request
-        The parameters of the run: ``"suite"`` and others, which are kept.
-    raw
-        Its report of all tests.
-    again
-        That of the tests that were repeated with iteration over a Blob giving Blobs.
-
-    Returns
-    -------
-    dict
-        The same keys as `report.report_of`, with the kinds of failures as outcomes, and
+    `request`: the parameters of the run: ``"suite"`` and others, which are kept.
+    `raw`: its report of all tests.
+    `again`: that of the tests that were repeated with iteration over a Blob giving Blobs.
+    Returns: The same keys as `report.report_of`, with the kinds of failures as outcomes, and
         ``"reference_counts"``, those of array-api-strict.
     """
     mended = {x["nodeid"] for x in (again or {"tests": []})["tests"] if x["outcome"] == "passed"}
@@ -85,19 +76,11 @@ def run_library_tests(request: dict[str, Any], processes: str) -> dict[str, Any]
 
     Tests whose failure nothing explains are repeated, with `AGAIN_VARIABLE`.
 
-    Parameters
-    ----------
-    request
-        ``"suite"``: a key of `SUITES`; ``"device"``: syncblob's default device meanwhile;
+    `request`: ``"suite"``: a key of `SUITES`; ``"device"``: syncblob's default device meanwhile;
         ``"selection"``: pytest's ``-k``.
-    processes
-        pytest's ``-n``.
-
-    Raises
-    ------
-    SuiteError
-        If the project, its tests or array-api-strict are not installed, or pytest did not get as
-        far as a report.
+    `processes`: pytest's ``-n``.
+    SuiteError: if the project, its tests or array-api-strict are not installed, or pytest did not
+        get as far as a report.
     """
     suite = SUITES[request["suite"]]
     package = _folder(suite.package, suite.distribution)

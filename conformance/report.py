@@ -18,12 +18,9 @@ ROOT = Path(__file__).resolve().parents[1]
 class Tier(NamedTuple):
     """How thoroughly the suite is run.
 
-    Attributes
-    ----------
-    max_examples
-        The number of random examples per test.
-    boosted
-        Whether special cases get many draws instead of one, and the suite's skip marks are off.
+    `max_examples`: the number of random examples per test.
+    `boosted`: whether special cases get many draws instead of one, and the suite's skip marks are
+        off.
     """
 
     max_examples: int
@@ -53,21 +50,12 @@ def run_pytest(
 ) -> dict[str, Any]:
     """Run pytest in a separate process, with this checkout importable, and return its report.
 
-    Parameters
-    ----------
-    command
-        The arguments of pytest.
-    variables
-        Environment variables to set.
-    folder
-        A temporary folder.
-    without
-        Prefixes of environment variables to leave out, beside those of a pytest around this one.
-
-    Raises
-    ------
-    SuiteError
-        If pytest ended without a report.
+    `command`: the arguments of pytest.
+    `variables`: environment variables to set.
+    `folder`: a temporary folder.
+    `without`: prefixes of environment variables to leave out, beside those of a pytest around this
+        one.
+    SuiteError: if pytest ended without a report.
     """
     raw, left_out = folder / "report.json", ("PYTEST_", *without)
     mine = {name: value for name, value in os.environ.items() if not name.startswith(left_out)}
@@ -90,19 +78,12 @@ def run_pytest(
 def report_of(request: dict[str, Any], raw: dict[str, Any]) -> dict[str, Any]:
     """Make a report of a run of the suite.
 
-    Parameters
-    ----------
-    request
-        The parameters of the run: ``"tier"``, ``"selection"`` and others, which are kept.
-    raw
-        The report of pytest-json-report, with the library's version and the device of its arrays.
-
-    Returns
-    -------
-    dict
-        The request, and with it ``"seconds"``, ``"counts"`` of outcomes, ``"found"``: the test, the
-        outcome and the message of what did not pass, and ``"problems"``. Without problems, the run
-        is conforming.
+    `request`: the parameters of the run: ``"tier"``, ``"selection"`` and others, which are kept.
+    `raw`: the report of pytest-json-report, with the library's version and the device of its
+        arrays.
+    Returns: The request, and with it ``"seconds"``, ``"counts"`` of outcomes, ``"found"``: the
+        test, the outcome and the message of what did not pass, and ``"problems"``. Without
+        problems, the run is conforming.
     """
     counts = Counter(test["outcome"] for test in raw["tests"])
     found = [

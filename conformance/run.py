@@ -79,10 +79,7 @@ def _report(options: argparse.Namespace) -> dict[str, Any]:
 def run_suite(suite: Path, request: dict[str, Any], processes: str) -> dict[str, Any]:
     """Run the suite in a separate process and return the report.
 
-    Raises
-    ------
-    SuiteError
-        If pytest ended without a report.
+    SuiteError: if pytest ended without a report.
     """
     tier = TIERS[request["tier"]]
     xfails = XFAILS.get(request["device"].partition(":")[0])

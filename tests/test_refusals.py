@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 import syncblob
-from syncblob import Blob, ModelFileError, record_transfers
-from syncblob._blob import _TorchDispatch
+from syncblob import Blob, ModelFileError, _blob, record_transfers
 from syncblob.arrays import dlpack_capsules
 
 
@@ -34,7 +33,7 @@ def without(name, call):
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(sys.modules, name, None)
         # As in a process that has never imported the library.
-        patch.setattr("syncblob._blob._torch", _TorchDispatch())
+        patch.setattr(_blob, "_torch", _blob._torch.__wrapped__)
         call()
 
 

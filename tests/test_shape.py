@@ -8,7 +8,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from syncblob._shape import as_shape, count, is_basic_index
+from syncblob import Blob
+from syncblob._shape import as_shape, is_basic_index
 
 
 @pytest.mark.parametrize(
@@ -84,21 +85,21 @@ def test_whether_a_shape_overflows_does_not_depend_on_the_order_of_its_axes(dims
 @given(st.lists(st.integers(0, 4), max_size=4).map(tuple))
 def test_count_multiplies_a_range_of_axes(shape):
     for start in range(len(shape) + 1):
-        assert count(shape, start) == math.prod(shape[start:])
+        assert Blob(shape).count(start) == math.prod(shape[start:])
         for end in range(start, len(shape) + 1):
-            assert count(shape, start, end) == math.prod(shape[start:end])
+            assert Blob(shape).count(start, end) == math.prod(shape[start:end])
 
 
 @pytest.mark.parametrize("axes", [(2, 1), (-1, 2), (0, 5), (5, 5), (0, -1), (-1,), (5,)])
 def test_count_refuses_what_is_no_range_of_axes(axes):
     with pytest.raises(IndexError, match="<= 4"):
-        count((2, 3, 4, 5), *axes)
+        Blob((2, 3, 4, 5)).count(*axes)
 
 
 @pytest.mark.parametrize("axes", [("0",), (0, "1"), (1.0,), (0, 2.0)])
 def test_count_refuses_axes_that_are_not_integers(axes):
     with pytest.raises(TypeError):
-        count((2, 3, 4, 5), *axes)
+        Blob((2, 3, 4, 5)).count(*axes)
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ import pytest
 from syncblob import Blob, Device, record_transfers
 from syncblob import simulated as simulated_device
 from syncblob._source_lines import SourceLine
-from syncblob._timeline import draw
-from syncblob.transfer_log import Operation
 from syncblob.transfers import Transfer
+from syncblob.transfers.log import Operation
+from syncblob.transfers.timeline import draw
 
 matplotlib = pytest.importorskip("matplotlib", reason="plots need matplotlib")
 matplotlib.use("Agg")

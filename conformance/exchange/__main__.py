@@ -2,7 +2,7 @@
 
 Each group of libraries is installed into an environment of its own. Each library is measured in a
 process of its own, which is started again behind the cell that has ended it. The results are
-written to `results`, and the pages are written anew. With ``--compare``, nothing is written: what
+written to `results`, and the page is written anew. With ``--compare``, nothing is written: what
 has changed is shown, and the exit status is 1 if something has.
 """
 
@@ -78,10 +78,7 @@ def _compared(name: str, text: str) -> bool:
 def measured(name: str, python: Path) -> dict[str, Any]:
     """Measure a library with the interpreter of its environment, and return its results.
 
-    Raises
-    ------
-    NotMeasuredError
-        If no cell could be measured.
+    NotMeasuredError: if no cell could be measured.
     """
     cells: dict[Cell, Found] = {}
     ended: set[str] = set()
@@ -147,10 +144,7 @@ def _lines(
 def _environment(folder: Path, names: Sequence[str], *, newest: bool) -> Path:
     """Make an environment with what some libraries require; return its interpreter.
 
-    Raises
-    ------
-    NotMeasuredError
-        If Python is not found, or pip fails.
+    NotMeasuredError: if Python is not found, or pip fails.
     """
     python, installed = folder / "bin" / "python", folder / "installed"
     about = [page.about(name) for name in names]
@@ -176,7 +170,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     add("library", nargs="*", choices=[*page.libraries(), []], help="adapters (default: all)")
-    add("--render", action="store_true", help="measure nothing, and write the pages anew")
+    add("--render", action="store_true", help="measure nothing, and write the page anew")
     add("--compare", action="store_true", help="write nothing, and show what has changed")
     add("--newest", action="store_true", help="install the newest releases, not those measured")
     add("--environments", help="folder in which environments are kept, and found again")

@@ -84,12 +84,8 @@ def array_in(shape: tuple[int, ...], dtype: str, layout: str, *, writable: bool)
 class Given:
     """A Blob in a layout, a state and a form.
 
-    Attributes
-    ----------
-    blob
-        The Blob; const if the form says so.
-    whole
-        The Blob that has all the memory.
+    `blob`: the Blob; const if the form says so.
+    `whole`: the Blob that has all the memory.
     """
 
     def __init__(

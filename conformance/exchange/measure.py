@@ -43,21 +43,15 @@ OPERATORS = ("x + b", "b + x", "x == b", "b == x")
 class Adapter:
     """What an adapter, a module of `adapters`, says about its library; most have defaults.
 
-    Attributes
-    ----------
-    module
-        The module. Its docstring names the library. REQUIRES lists what pip installs, and GROUP
-        is the environment. TAKES lists the calls, with the Blob as `b`. ADVICE, if there is one,
-        says what to do about its traps.
-    back
-        ``back(x)`` returns the ndarray of what a call has returned; `numpy.asarray` by default.
-    write
-        ``write(x)`` writes one into all elements; None if the library cannot.
-    make
-        ``make(array)`` returns an array of the library with the contents of an ndarray, over its
-        memory if it can; None if it has no arrays.
-    one_axis
-        ONE_AXIS, the calls that take arrays with one axis; the others get two.
+    `module`: the module. Its docstring names the library. REQUIRES lists what pip installs, and
+        GROUP is the environment. TAKES lists the calls, with the Blob as `b`. ADVICE, if there is
+        one, says what to do about its traps.
+    `back`: ``back(x)`` returns the ndarray of what a call has returned; `numpy.asarray` by default.
+    `write`: ``write(x)`` writes one into all elements; None if the library cannot. ASSIGNS stands
+        for ``x[...] = 1``.
+    `make`: ``make(array)`` returns an array of the library with the contents of an ndarray, over
+        its memory if it can; None if it has no arrays.
+    `one_axis`: ONE_AXIS, the calls that take arrays with one axis; the others get two.
     """
 
     def __init__(self, name: str) -> None:
@@ -66,6 +60,8 @@ class Adapter:
         self.takes: list[str] = names["TAKES"]
         self.back: Callable[[Any], Any] = names.get("back", np.asarray)
         self.write: Callable[[Any], Any] | None = names.get("write")
+        if names.get("ASSIGNS"):
+            self.write = lambda x: x.__setitem__(..., 1)
         self.make: Callable[[Any], Any] | None = names.get("make")
         self.operators: tuple[str, ...] = OPERATORS if names.get("OPERATORS", self.make) else ()
         self.one_axis: list[str] = names.get("ONE_AXIS", [])

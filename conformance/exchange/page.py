@@ -1,4 +1,4 @@
-"""The pages that are made of the results: docs/exchange.md and docs/exchange-cells.md."""
+"""The page that is made of the results, docs/exchange.md."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ HERE = Path(__file__).resolve().parent
 ADAPTERS, RESULTS = HERE / "adapters", HERE / "results"
 # What is read of an adapter without its library.
 _CONSTANTS = ("REQUIRES", "GROUP", "PYTHON", "ADVICE", "REASONS")
-DOCS = HERE.parents[1] / "docs"
-TABLE, CELLS = DOCS / "exchange.md", DOCS / "exchange-cells.md"
+TABLE = HERE.parents[1] / "docs" / "exchange.md"
 
 
 @cache
@@ -178,7 +177,7 @@ def _back(taken: dict[str, list[list[str]]], dtype: str) -> str:
     return "; ".join(f"{call} {word}" for call, word in verdicts.items())
 
 
-# --- the pages -----------------------------------------------------------------------------------
+# --- the page ------------------------------------------------------------------------------------
 
 _TABLE = (
     "| library | call | takes a Blob | by | exceptions | const memory | comes back | advice |",
@@ -259,58 +258,11 @@ def _operator(rows: list[list[str]]) -> str:
     return ", ".join(dict.fromkeys(f"`{x}`" if x[:1] not in "r*" else x for x in kinds))
 
 
-_KEYS = """\
-Each line says what was found in all the cells that it names. [The table](exchange.md) sums them up;
-`python -m conformance.exchange` makes both.
-
-memory
-: of what the call returns, or of the Blob that is made: the same as that of what it got, or a copy.
-
-by
-: the protocols that the library calls, and their keywords; *const* if it must not write the array.
-
-moves
-: the transfers, each of all elements of the Blob or of a result.
-
-write
-: what becomes of ones that are written into all elements.
-
-raises
-: whose code raises, and what; the messages are below the tables.
-
-ndarray
-: that an ndarray in place of the Blob is refused or arrives wrong, too.
-""".splitlines()
-
-
-def cells_page(found: dict[str, dict[str, Any]]) -> str:
-    """Return docs/exchange-cells.md."""
-    lines = ["# The cells of the exchange table", "", *_KEYS]
-    for each in found.values():
-        versions = ", ".join(f"{name} {number}" for name, number in each["versions"].items())
-        lines += ["", f"## {each['library']}", "", f"{versions}; {each['cells']} cells.", ""]
-        for direction, axes in AXES.items():
-            for call, rows in each.get(direction, {}).items():
-                lines += [f"| `{call}` | {' | '.join(axes)} |", f"|{' --- |' * (len(axes) + 1)}"]
-                for text, *values in rows:
-                    shown = [_shown(x) for x in values]
-                    lines.append(f"| {' | '.join([text, *shown])} |")
-                lines.append("")
-        for kind, text in each["messages"].items():
-            call, whose, error = re.fullmatch(r"(.*): (\w+) (\w+)", kind).groups()
-            # Markdown's sign of code would end it.
-            message = text.replace("`", "'")
-            lines.append(f"- `{call}`, {whose}: `{error}: {message}`")
-    return "\n".join(lines).rstrip() + "\n"
-
-
 def _shown(selector: str) -> str:
     names = selector.strip("!").replace(",", ", ")
     return "all" if selector == "*" else f"all but {names}" if selector[0] == "!" else names
 
 
 def write() -> None:
-    """Write both pages."""
-    found = results()
-    TABLE.write_text(table_page(found, TABLE.read_text("utf-8")), "utf-8")
-    CELLS.write_text(cells_page(found), "utf-8")
+    """Write the page."""
+    TABLE.write_text(table_page(results(), TABLE.read_text("utf-8")), "utf-8")

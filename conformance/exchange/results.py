@@ -130,15 +130,10 @@ def results_of(
 ) -> dict[str, Any]:
     """Return the results of a library as its file has them.
 
-    Parameters
-    ----------
-    measured
-        What was found in each cell: the direction, the call and the axes.
-    ended
-        The calls during which the process ended. Their cells but the simplest are left out, so that
-        the results do not say what ends it.
-    about
-        The versions.
+    `measured`: what was found in each cell: the direction, the call and the axes.
+    `ended`: the calls during which the process ended. Their cells but the simplest are left out, so
+        that the results do not say what ends it.
+    `about`: the versions.
     """
     parts: dict[str, dict[str, dict[Cell, str]]] = defaultdict(lambda: defaultdict(dict))
     blamed: dict[tuple[str, str, str], dict[Cell, str]] = defaultdict(dict)

@@ -30,9 +30,6 @@ from syncblob.devices import simulated as simulated
 from syncblob.devices import use_device as use_device
 from syncblob.devices.memory_limit import set_memory_limit as set_memory_limit
 from syncblob.errors import *  # noqa: F403  # all of them
-from syncblob.guards import compute_only_on as compute_only_on
-from syncblob.guards import max_transfers as max_transfers
-from syncblob.guards import no_transfers as no_transfers
 from syncblob.memory import Head as Head
 from syncblob.memory import SyncedMemory as SyncedMemory
 from syncblob.memory.eviction import Evictable as Evictable
@@ -41,13 +38,16 @@ from syncblob.memory.room import MemoryRow as MemoryRow
 from syncblob.memory.room import MemorySummary as MemorySummary
 from syncblob.memory.room import memory_summary as memory_summary
 from syncblob.memory.verify import verified_const as verified_const
-from syncblob.transfer_log import ManySmall as ManySmall
-from syncblob.transfer_log import Operation as Operation
-from syncblob.transfer_log import PingPong as PingPong
-from syncblob.transfer_log import Thrashing as Thrashing
-from syncblob.transfer_log import TransferLog as TransferLog
-from syncblob.transfer_log import record_transfers as record_transfers
 from syncblob.transfers import Transfer as Transfer
+from syncblob.transfers.guards import compute_only_on as compute_only_on
+from syncblob.transfers.guards import max_transfers as max_transfers
+from syncblob.transfers.guards import no_transfers as no_transfers
+from syncblob.transfers.log import ManySmall as ManySmall
+from syncblob.transfers.log import Operation as Operation
+from syncblob.transfers.log import PingPong as PingPong
+from syncblob.transfers.log import Thrashing as Thrashing
+from syncblob.transfers.log import TransferLog as TransferLog
+from syncblob.transfers.log import record_transfers as record_transfers
 
 if TYPE_CHECKING:
     from syncblob.caffe import CopyReport as CopyReport
@@ -122,7 +122,7 @@ if not TYPE_CHECKING:  # type checkers would accept every misspelt name
 
 def _register_with_loaded() -> None:
     """Register Blobs with the loaded libraries that have a registry of array types."""
-    # Here, because at the top these would be public names.
+    # Names imported at the top of this module would be public.
     from contextlib import suppress
     from importlib import import_module
 

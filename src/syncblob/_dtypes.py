@@ -57,15 +57,7 @@ def can_hold(dtype: np.dtype[np.generic]) -> bool:
 
 
 def as_dtype(dtype: DTypeLike) -> np.dtype[np.generic]:
-    """Convert to a supported NumPy dtype anything that NumPy accepts as one, or ``"bfloat16"``.
-
-    Raises
-    ------
-    TypeError
-        If the dtype is not supported.
-    ModuleNotFoundError
-        If it is bfloat16, and ml_dtypes is not installed.
-    """
+    """Convert to a supported NumPy dtype anything that NumPy accepts as one, or ``"bfloat16"``."""
     try:
         return _BY_NAME[dtype]
     except (KeyError, TypeError):

@@ -27,7 +27,7 @@ def extend(error: BaseException, text: str, *, first: bool = False) -> None:
     both = f"{text}; {message}" if first else f"{message}; {text}"
     error.args = (both if message else text,)
     if text not in str(error):
-        # Its class does not take the message from `args`, as that of NumPy's MemoryError.
+        # Some classes do not take the message from `args`, as that of NumPy's MemoryError.
         error.add_note(text)
 
 
@@ -42,7 +42,7 @@ def human_bytes(nbytes: int) -> str:
     return f"{size:.1f} {_UNITS[-1]}"
 
 
-def joined(ranges: Iterable[tuple[Number, Number]]) -> list[tuple[Number, Number]]:
+def union(ranges: Iterable[tuple[Number, Number]]) -> list[tuple[Number, Number]]:
     """Sort ranges, and join those that touch or overlap."""
     result: list[tuple[Number, Number]] = []
     for start, stop in sorted(ranges):

@@ -12,7 +12,7 @@ import numpy as np
 from syncblob._dtypes import UINT8
 from syncblob._shape import Shape, contiguous_strides
 
-# As a rule nothing is mapped there, so a function that reads a dummy by mistake is stopped at once.
+# As a rule nothing is mapped at this address: a function that reads a dummy is stopped at once.
 _DUMMY_ADDRESS = 1 << 40
 
 
@@ -56,10 +56,10 @@ class Layout:
         self.size = math.prod(shape)
         self.contiguous = (
             self.size == 0
-            or strides is None
+            or self.strides == c_order
             or all(
                 dim == 1 or step == c_step
-                for dim, step, c_step in zip(shape, strides, c_order, strict=True)
+                for dim, step, c_step in zip(shape, self.strides, c_order, strict=True)
             )
         )
         if not self.size:
@@ -78,36 +78,16 @@ class Layout:
         return cls(shape, dtype, None, offset)
 
     @classmethod
-    def dense(cls, array: Any) -> Layout:
-        """Return the layout of a C-contiguous array that is the whole memory."""
-        layout = cls.__new__(cls)
-        layout.shape = array.shape
-        layout.dtype = array.dtype
-        layout.strides = array.strides
-        layout.offset = 0
-        layout.size = array.size
-        layout.contiguous = True
-        layout.start = 0
-        layout.stop = array.nbytes
-        return layout
-
-    @classmethod
-    def of_array(cls, array: Any, offset: int) -> Layout:
+    def of_array(cls, array: Any, offset: int = 0) -> Layout:
         """Return the layout of an array whose first element is at an offset in its memory."""
-        if not (array.size and array.flags.c_contiguous):
-            return cls(tuple(array.shape), array.dtype, tuple(array.strides), offset)
-        # As `dense`: the usual case, in fewer steps.
-        layout = cls.dense(array)
-        layout.offset = layout.start = offset
-        layout.stop += offset
-        return layout
+        return cls(tuple(array.shape), array.dtype, tuple(array.strides), offset)
 
     @classmethod
     def raw(cls, nbytes: int, offset: int = 0) -> Layout:
         """Return the layout of bytes."""
         return cls((nbytes,), UINT8, None, offset)
 
-    def moved(self, nbytes: int) -> Layout:
+    def shift(self, nbytes: int) -> Layout:
         """Return the layout of an array that lies some bytes further on."""
         strides = None if self.contiguous else self.strides
         return Layout(self.shape, self.dtype, strides, self.offset + nbytes if self.size else 0)
@@ -164,8 +144,7 @@ class Layout:
     def first(self, index: Any) -> int | None:
         """Return the offset of the first element that an index selects, which is not empty.
 
-        None if it has other entries than integers and slices, which must be in bounds, perhaps with
-        an Ellipsis at the end.
+        None if it has other entries than integers and slices, perhaps with an Ellipsis at the end.
         """
         offset = self.offset
         entries: tuple[Any, ...] = index if type(index) is tuple else (index,)
@@ -183,17 +162,12 @@ class Layout:
             offset += at * self.strides[axis]
         return offset
 
-    def aligned(self, dtype: np.dtype[np.generic]) -> bool:
+    def is_aligned(self, dtype: np.dtype[np.generic]) -> bool:
         """Return whether elements of a dtype in this layout are aligned."""
         return all(step % dtype.alignment == 0 for step in (self.offset, *self.strides))
 
     def derive(self, view: Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]]) -> Layout:
-        """Return the layout of a view that NumPy would make.
-
-        The function gets a dummy, an array with this layout at an invalid address. So it must not
-        read an element, or return a scalar: only indexing, ``reshape(copy=False)``, ``transpose``
-        and so on.
-        """
+        """Return the layout of a view that NumPy would make of a dummy, without its elements."""
         return self.of_dummy(view(self.dummy()))
 
     def dummy(self) -> np.ndarray[Any, Any]:

@@ -11,8 +11,8 @@ import threading
 import weakref
 from typing import Any, Never
 
-# In the order of creation. Entries may vanish at any time, on any thread, so nothing iterates over
-# the dictionary itself.
+# Objects in the order of creation. Nothing iterates over the dictionary itself, because entries may
+# vanish at any time, on any thread.
 _notified: dict[weakref.ref[Any], None] = {}
 _forget = _notified.pop
 
@@ -23,11 +23,6 @@ def notify(forked: Any) -> None:
     No other thread exists there yet.
     """
     _notified[weakref.ref(forked, _forget)] = None
-
-
-def notified(kind: type[Any]) -> list[Any]:
-    """Return the objects of a class that `notify` has been called with and that are alive."""
-    return [each for each in [known() for known in list(_notified)] if type(each) is kind]
 
 
 def is_lost(lock: threading.RLock) -> bool:

@@ -9,18 +9,7 @@ from typing import Any
 
 
 def name_made_functions(namespace: Mapping[str, Any], owner: str = "") -> None:
-    """Name the made functions of a module, or of a class.
-
-    Pickles, tracebacks and profilers use these names. A profiler would otherwise add up all
-    functions that were made by the same lines.
-
-    Parameters
-    ----------
-    namespace
-        The variables.
-    owner
-        The name of the class, if it is one.
-    """
+    """Name the made functions of a module, or of a class, for pickles, tracebacks and profilers."""
     for name, function in namespace.items():
         if isinstance(function, FunctionType) and "<locals>" in function.__qualname__:
             qualified = f"{owner}.{name}" if owner else name

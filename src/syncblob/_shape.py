@@ -14,19 +14,13 @@ Shape = tuple[int, ...]
 
 # NumPy's own limit.
 MAX_AXES = 64
-_LEGACY_AXES = 4
 _MAX_BYTES = 2**63 - 1
 
 
 def as_shape(shape: SupportsIndex | Iterable[SupportsIndex], itemsize: int = 1) -> Shape:
     """Return a shape, one integer or several, as a tuple; an element has `itemsize` bytes.
 
-    Raises
-    ------
-    TypeError
-        If an entry is not an integer.
-    ValueError
-        If an entry is negative, there are more than 64 axes, or the bytes cannot be addressed.
+    ValueError if an entry is negative, there are too many axes, or too many bytes.
     """
     entries = (shape,) if type(shape) is not tuple and is_integer(shape) else shape
     try:
@@ -48,14 +42,9 @@ def as_shape(shape: SupportsIndex | Iterable[SupportsIndex], itemsize: int = 1) 
 
 
 def require_repeats(shape: Shape, itemsize: int, repeats: Any, axis: int | None) -> None:
-    """Raise ValueError if an array of repeated elements cannot exist.
+    """Raise ValueError if an array of elements repeated as by `numpy.repeat` cannot exist.
 
-    Parameters
-    ----------
-    shape, itemsize
-        Those of the array.
-    repeats, axis
-        As for `numpy.repeat`, which raises the errors for other problems.
+    NumPy raises the errors for other problems.
     """
     counts = np.asarray(repeats)
     if counts.dtype.kind not in "biu" or not -len(shape) <= (axis or 0) < max(1, len(shape)):
@@ -77,18 +66,6 @@ def is_integer(value: object) -> bool:
     return hasattr(value, "__index__") and not getattr(value, "shape", ())
 
 
-def count(shape: Shape, start: int = 0, end: int | None = None) -> int:
-    """Return the product of the dimensions of some axes; see `Blob.count`."""
-    end = len(shape) if end is None else operator.index(end)
-    start = operator.index(start)
-    if not 0 <= start <= end <= len(shape):
-        raise IndexError(
-            f"expected 0 <= start <= end <= {len(shape)} for a Blob of {len(shape)} axes, "
-            f"got start={start}, end={end}"
-        )
-    return math.prod(shape[start:end])
-
-
 def canonical_axis(axis: SupportsIndex, shape: Shape) -> int:
     """Return the non-negative index of an axis; see `Blob.canonical_axis_index`."""
     axis = operator.index(axis)
@@ -97,26 +74,6 @@ def canonical_axis(axis: SupportsIndex, shape: Shape) -> int:
             f"axis {axis} is out of range for a Blob of {len(shape)} axes, shape {shape}"
         )
     return axis % len(shape)
-
-
-def shape_string(shape: Shape) -> str:
-    """Format a shape as Caffe does, with the count: ``"2 3 4 (24)"``."""
-    return "".join(f"{dim} " for dim in shape) + f"({math.prod(shape)})"
-
-
-def legacy_dimension(shape: Shape, index: SupportsIndex) -> int:
-    """Return a dimension of a shape as four-dimensional; see `Blob.legacy_shape`."""
-    index = operator.index(index)
-    if len(shape) > _LEGACY_AXES:
-        raise ValueError(
-            f"num, channels, height and width are for Blobs of up to {_LEGACY_AXES} axes, "
-            f"this one has {len(shape)}; use shape"
-        )
-    if not -_LEGACY_AXES <= index < _LEGACY_AXES:
-        raise IndexError(f"expected an index from -4 to 3, got {index}")
-    if not -len(shape) <= index < len(shape):
-        return 1
-    return shape[index]
 
 
 def offset(shape: Shape, indices: tuple[Any, ...]) -> int:

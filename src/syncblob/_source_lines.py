@@ -93,13 +93,12 @@ def _library(frame: FrameType) -> str | None:
 def user_instruction(depth: int = 2) -> NotedPlace:
     """Return the fields of the `Place` of the user's code, which takes longer to make.
 
-    `depth` is the number of the innermost frames that are certainly of this package. These are this
-    function, its caller, and perhaps more: to look at a frame takes time.
+    `depth` is the number of the innermost frames that are certainly of this package.
     """
     try:
         frame = _getframe(depth)
     except ValueError:
-        # It was called by a thread or the interpreter, without a frame of the user's.
+        # A thread or the interpreter has called the package, without a frame of the user's.
         frame = _getframe(1)
     between = None
     while True:

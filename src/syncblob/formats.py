@@ -16,7 +16,7 @@ from syncblob._formatting import counted, human_bytes
 from syncblob._layout import Layout
 from syncblob._optional import import_optional
 from syncblob._shape import MAX_AXES, as_shape, is_integer
-from syncblob.blob.resize import assign
+from syncblob.blob.replace_memory import assign
 from syncblob.devices import HOST, Device
 from syncblob.memory import Head, SyncedMemory
 

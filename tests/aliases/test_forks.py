@@ -16,10 +16,11 @@ import numpy as np
 import pytest
 
 import syncblob
-from syncblob import Blob, no_transfers, record_transfers, transfers
+from syncblob import Blob, record_transfers
 from syncblob.blob import core
 from syncblob.devices import SimulatedBackend, choose_device
 from syncblob.memory import verify
+from syncblob.transfers import copies, guards
 
 pytestmark = [
     pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here"),
@@ -195,15 +196,14 @@ def test_a_blob_whose_memory_is_being_made_is_made_anew(monkeypatch: pytest.Monk
 
 
 def test_locks_of_the_process_are_free_in_a_child(simulated: SimulatedBackend) -> None:
-    guard = no_transfers()
     log = record_transfers()
     locks = [
-        transfers._open_logs_lock,
+        copies._open_logs_lock,
+        guards._counting,
         verify._depth_lock,
         choose_device._backends_lock,
         core.making,
         simulated._lock,
-        guard._lock,
         log._lock,
     ]
 

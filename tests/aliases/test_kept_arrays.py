@@ -224,7 +224,9 @@ def test_a_buffer_that_was_replaced_is_let_go() -> None:
         blob += 1
         blob.mutable_cpu_data()
         blob.mutable_cpu_diff()
-        old = [weakref.ref(memory.buffer(Side.HOST)) for memory in (blob.memory, blob.own_diff)]
+        old = [
+            weakref.ref(memory.buffer(Side.HOST)) for memory in (blob.memory, blob.existing_diff())
+        ]
         blob.set_cpu_data(np.zeros(COUNT, "f4"))
         blob.set_cpu_diff(np.zeros(COUNT, "f4"))
         assert [reference() for reference in old] == [None, None]

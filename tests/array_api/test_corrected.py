@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from call_texts import texts
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -168,34 +169,22 @@ def test_results(call: str, expected: Any, on: Any, device: str) -> None:
 
 
 # Calls of `x`, [1, 2], whose results NumPy may make of the memory of the operand.
-NEW = (
-    "xp.sort(x, descending=True)",
-    "xp.diff(x, n=0)",
-    "xp.tile(x, (1,))",
-    "xp.concat([x])",
-    "xp.concat([x], axis=None)",
-    "xp.stack([x])",
-    "xp.reshape(x, (2, 1), copy=True)",
-    "xp.tril(xp.reshape(x, (1, 2)))",
-    "xp.triu(xp.reshape(x, (1, 2)), k=-1)",
-    "xp.roll(x, 0)",
-    "xp.tile(x, ())",
-    "xp.astype(x, x.dtype)",
-    "xp.positive(x)",
-    "xp.round(x)",
-    "xp.conj(x)",
-    "xp.repeat(x, 1, axis=0)",
-    "xp.clip(x)",
+NEW = texts(
+    """
+    xp.sort(x, descending=True); xp.diff(x, n=0); xp.tile(x, (1,)); xp.concat([x]);
+    xp.concat([x], axis=None); xp.stack([x]); xp.reshape(x, (2, 1), copy=True);
+    xp.tril(xp.reshape(x, (1, 2))); xp.triu(xp.reshape(x, (1, 2)), k=-1); xp.roll(x, 0);
+    xp.tile(x, ()); xp.astype(x, x.dtype); xp.positive(x); xp.round(x); xp.conj(x);
+    xp.repeat(x, 1, axis=0); xp.clip(x)
+    """
 )
 # Those that are views.
-VIEWS = (
-    "xp.flip(x)",
-    "xp.real(x)",
-    "linalg.matrix_power(xp.reshape(x, (1, 2))[:, :1], 1)",
-    "xp.reshape(x, (2, 1), copy=False)",
-    "xp.broadcast_to(x, (1, 2))",
-    "xp.broadcast_arrays(x, on(1))[0]",
-    "xp.fft.fftn(x, axes=())",
+VIEWS = texts(
+    """
+    xp.flip(x); xp.real(x); linalg.matrix_power(xp.reshape(x, (1, 2))[:, :1], 1);
+    xp.reshape(x, (2, 1), copy=False); xp.broadcast_to(x, (1, 2)); xp.broadcast_arrays(x, on(1))[0];
+    xp.fft.fftn(x, axes=())
+    """
 )
 
 

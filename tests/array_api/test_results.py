@@ -6,15 +6,16 @@ the right contents. Later changes of the memory never make the array's old conte
 
 from __future__ import annotations
 
-import copy
+import copy  # noqa: F401  # for the texts
 import gc
-import pickle
+import pickle  # noqa: F401  # for the texts
 import weakref
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+from call_texts import texts
 from in_threads import in_threads
 from made_blobs import address, blob_in
 
@@ -90,32 +91,27 @@ def test_results_are_freed_with_the_last_use() -> None:
 
 # --- views ---------------------------------------------------------------------------------------
 
-VIEWS: dict[str, Callable[[Blob], Blob]] = {
-    "[1:]": lambda x: x[1:],
-    "[0]": lambda x: x[0],
-    "T": lambda x: x.T,
-    "mT": lambda x: x.mT,
-    "real": xp.real,
-    "flip": xp.flip,
-    "reshape": lambda x: xp.reshape(x, (-1,)),
-    "permute_dims": lambda x: xp.permute_dims(x, (1, 0)),
-    "moveaxis": lambda x: xp.moveaxis(x, 0, 1),
-    "expand_dims": lambda x: xp.expand_dims(x, 0),
-    "squeeze": lambda x: xp.squeeze(x, ()),
-    "broadcast_to": lambda x: xp.broadcast_to(x, (4, 2, 3)),
-    "broadcast_arrays": lambda x: xp.broadcast_arrays(x, x)[0],
-    "unstack": lambda x: xp.unstack(x)[1],
-    "matrix_transpose": xp.matrix_transpose,
-    "diagonal": xp.linalg.diagonal,
-}
+
+def evaluated(text: str, **names: Blob) -> Any:
+    return eval(text, globals() | names)  # noqa: S307  # of a table
+
+
+VIEWS = texts(
+    """
+    x[1:]; x[0]; x.T; x.mT; xp.real(x); xp.flip(x); xp.reshape(x, (-1,));
+    xp.permute_dims(x, (1, 0)); xp.moveaxis(x, 0, 1); xp.expand_dims(x, 0); xp.squeeze(x, ());
+    xp.broadcast_to(x, (4, 2, 3)); xp.broadcast_arrays(x, x)[0]; xp.unstack(x)[1];
+    xp.matrix_transpose(x); xp.linalg.diagonal(x)
+    """
+)
 
 
 @pytest.mark.parametrize("made", ["cpu", "simulated:0", *HEADS])
-@pytest.mark.parametrize("name", list(VIEWS))
-def test_results_that_overlap_an_operand_are_views(name: str, made: str | Head) -> None:
+@pytest.mark.parametrize("text", VIEWS)
+def test_results_that_overlap_an_operand_are_views(text: str, made: str | Head) -> None:
     blob = blob_in(made, "float64") if isinstance(made, Head) else fresh(made, (2, 3))
     with no_transfers():
-        view = VIEWS[name](blob)
+        view = evaluated(text, x=blob)
     if view is blob:
         return
     assert view.memory is blob.memory
@@ -129,12 +125,12 @@ def test_results_that_overlap_an_operand_are_views(name: str, made: str | Head) 
 
 def test_results_of_a_const_view_that_overlap_it_are_const() -> None:
     const = fresh("cpu", (2, 3)).const
-    for name, view in VIEWS.items():
-        result = view(const)
+    for text in VIEWS:
+        result = evaluated(text, x=const)
         before = result.tolist()
         with pytest.raises(ValueError, match="const"):
             result += 1
-        assert result.tolist() == before, name
+        assert result.tolist() == before, text
 
 
 # --- the first access ----------------------------------------------------------------------------
@@ -152,44 +148,22 @@ def assigned(blob: Blob) -> Any:
     return target.tolist()
 
 
-READERS: dict[str, Callable[[Blob], Any]] = {
-    "cpu_data": lambda b: b.cpu_data(),
-    "gpu_data": lambda b: b.gpu_data(),
-    "mutable_cpu_data": lambda b: b.mutable_cpu_data(),
-    "mutable_gpu_data": lambda b: b.mutable_gpu_data(),
-    "asarray": np.asarray,
-    "from_dlpack": lambda b: np.from_dlpack(b.cpu),
-    "gpu alias": lambda b: np.asarray(b.gpu),
-    "memory": lambda b: b.memory.cpu_data().view(np.float64),
-    "tolist": lambda b: b.tolist(),
-    "tobytes": lambda b: np.frombuffer(b.tobytes()),
-    "item": lambda b: [x.item() for x in b],
-    "float": lambda b: [float(x) for x in b],
-    "data_at": lambda b: [b.data_at(0), b.data_at(1), b.data_at(2)],
-    "view": lambda b: b[::-1].tolist()[::-1],
-    "data": lambda b: b.data.tolist(),
-    "const": lambda b: b.const.tolist(),
-    "reshape": lambda b: b.reshape(1, 3).reshape(3).tolist(),
-    "copy": lambda b: b.copy().tolist(),
-    "deepcopy": lambda b: copy.deepcopy(b).tolist(),
-    "pickle": lambda b: pickle.loads(pickle.dumps(b)).tolist(),
-    "pickle 5": lambda b: pickle.loads(pickle.dumps(b, protocol=5)).tolist(),
-    "astype": lambda b: b.astype("float32").tolist(),
-    "to cpu": lambda b: b.to_device("cpu").tolist(),
-    "to simulated": lambda b: b.to_device("simulated").tolist(),
-    "selected": lambda b: b[np.array([0, 1, 2])].tolist(),
-    "mask": lambda b: b[b >= 0].tolist(),
-    "sum": lambda b: [b.asum_data() - 3, 1, 2],
-    "computed": lambda b: (b + b).tolist() and (b * 1).tolist(),
-    "host operand": lambda b: (b + xp.zeros(3, device="cpu")).tolist(),
-    "device operand": lambda b: (xp.zeros(3, device="simulated") + b).tolist(),
-    "copy_from": copied,
-    "assigned": assigned,
-    "share_data": lambda b: _sharing(b).tolist(),
-    "resize": lambda b: _resized(b).tolist(),
-    "head": lambda b: [b.head * 0, *b.tolist()[1:]],
-    "explain": lambda b: [len(str(b.explain())) * 0, *b.tolist()[1:]],
-}
+READERS = texts(
+    """
+    b.cpu_data(); b.gpu_data(); b.mutable_cpu_data(); b.mutable_gpu_data(); np.asarray(b);
+    np.from_dlpack(b.cpu); np.asarray(b.gpu); b.memory.cpu_data().view(np.float64); b.tolist();
+    np.frombuffer(b.tobytes()); [x.item() for x in b]; [float(x) for x in b];
+    [b.data_at(0), b.data_at(1), b.data_at(2)]; b[::-1].tolist()[::-1]; b.data.tolist();
+    b.const.tolist(); b.reshape(1, 3).reshape(3).tolist(); b.copy().tolist();
+    copy.deepcopy(b).tolist(); pickle.loads(pickle.dumps(b)).tolist();
+    pickle.loads(pickle.dumps(b, protocol=5)).tolist(); b.astype('float32').tolist();
+    b.to_device('cpu').tolist(); b.to_device('simulated').tolist(); b[np.array([0, 1, 2])].tolist();
+    b[b >= 0].tolist(); [b.asum_data() - 3, 1, 2]; (b + b).tolist() and (b * 1).tolist();
+    (b + xp.zeros(3, device='cpu')).tolist(); (xp.zeros(3, device='simulated') + b).tolist();
+    copied(b); assigned(b); _sharing(b).tolist(); _resized(b).tolist();
+    [b.head * 0, *b.tolist()[1:]]; [len(str(b.explain())) * 0, *b.tolist()[1:]]
+    """
+)
 
 
 def _sharing(blob: Blob) -> Blob:
@@ -207,50 +181,43 @@ def _resized(blob: Blob) -> Blob:
 
 @pytest.mark.parametrize("device", HOMES)
 @pytest.mark.parametrize("in_place", [False, True])
-@pytest.mark.parametrize("name", list(READERS))
-def test_whatever_asks_sees_the_contents(name: str, in_place: bool, device: str) -> None:
+@pytest.mark.parametrize("text", READERS)
+def test_whatever_asks_sees_the_contents(text: str, in_place: bool, device: str) -> None:
     blob = fresh(device)
     if in_place:
         blob += 1
         assert np.asarray(blob[:1]).tolist() == [1]
         blob -= 1
-    assert list(READERS[name](blob)) == [0, 1, 2]
+    assert list(evaluated(text, b=blob)) == [0, 1, 2]
 
 
-WRITERS: dict[str, Callable[[Blob], Any]] = {
-    "mutable_cpu_data": lambda b: b.mutable_cpu_data().__setitem__(slice(None), 7),
-    "mutable_gpu_data": lambda b: b.mutable_gpu_data().__setitem__(slice(None), 7),
-    "overwrite_cpu_data": lambda b: b.overwrite_cpu_data().__setitem__(slice(None), 7),
-    "overwrite_gpu_data": lambda b: b.overwrite_gpu_data().__setitem__(slice(None), 7),
-    "set_cpu_data": lambda b: b.set_cpu_data(np.full(3, 7.0)),
-    "set_gpu_data": lambda b: b.set_gpu_data(np.full(3, 7.0)),
-    "assignment": lambda b: b.__setitem__(..., 7),
-    "assignment of parts": lambda b: [b.__setitem__(i, 7) for i in range(3)],
-    "masked assignment": lambda b: b.__setitem__(b > -1, 7),
-    "through a view": lambda b: b[::-1].__setitem__(..., 7),
-    "in place through a view": lambda b: b[::-1].__imul__(0).__iadd__(7),
-    "alias of the host": lambda b: np.asarray(b.cpu).__setitem__(slice(None), 7),
-    "alias of the accelerator": lambda b: np.asarray(b.gpu).__setitem__(slice(None), 7),
-    "copy_from": lambda b: b.copy_from(np.full(3, 7.0)),
-    "share_data": lambda b: b.share_data(xp.full(3, 7.0)),
-    "update": lambda b: [b.diff.__setitem__(..., b - 7), b.update()],
-    "resize": lambda b: [b.resize(1000), b.resize(3), b.__iadd__(7)],
-    "in place with the accelerator": lambda b: b.__imul__(xp.zeros(3)).__iadd__(7),
-}
+WRITERS = texts(
+    """
+    b.mutable_cpu_data()[...] = 7 | b.mutable_gpu_data()[...] = 7 |
+    b.overwrite_cpu_data()[...] = 7 | b.overwrite_gpu_data()[...] = 7 |
+    b.set_cpu_data(np.full(3, 7.0)) | b.set_gpu_data(np.full(3, 7.0)) | b[...] = 7 |
+    b[0] = 7; b[1] = 7; b[2] = 7 | b[b > -1] = 7 | b[::-1][...] = 7 |
+    view = b[::-1]; view *= 0; view += 7 | np.asarray(b.cpu)[...] = 7 | np.asarray(b.gpu)[...] = 7
+    | b.copy_from(np.full(3, 7.0)) | b.share_data(xp.full(3, 7.0)) |
+    b.diff[...] = b - 7; b.update() | b.resize(1000); b.resize(3); b += 7 |
+    b *= xp.zeros(3); b += 7
+    """,
+    " | ",
+)
 
 
 @pytest.mark.parametrize("device", HOMES)
 @pytest.mark.parametrize("used", [False, True])
-@pytest.mark.parametrize("name", list(WRITERS))
-def test_what_is_written_is_computed_with(name: str, device: str, *, used: bool) -> None:
+@pytest.mark.parametrize("text", WRITERS)
+def test_what_is_written_is_computed_with(text: str, device: str, *, used: bool) -> None:
     blob = fresh(device)
     view = None
     if used:
         view = blob[...]
         assert (blob + view).tolist() == [0, 2, 4]
-    WRITERS[name](blob)
+    exec(text, {**globals(), "b": blob})  # noqa: S102  # of the table
     results = [blob + 0, xp.positive(blob), blob * xp.ones(3, device="cpu"), blob[...]]
-    if view is not None and name not in {"share_data", "resize"}:
+    if view is not None and "share_data" not in text and "resize" not in text:
         results.append(view + 0)
     for result in results:
         assert result.tolist() == [7, 7, 7]

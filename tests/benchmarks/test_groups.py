@@ -10,7 +10,7 @@ import pytest
 import tiers
 
 import syncblob
-from benchmarks import functions, ordinary
+from benchmarks import ordinary
 from benchmarks.__main__ import GROUPS, main
 from benchmarks.calls import as_blob, function, traced
 from benchmarks.results import Results
@@ -44,18 +44,6 @@ def test_a_group_can_be_printed_and_kept(measured, tmp_path):
     results = Results.of_this_machine({name: found})
     results.write(path)
     assert Results.read(path) == results
-
-
-@pytest.mark.parametrize("text", functions.TORCH)
-def test_a_function_of_torch_gives_for_blobs_what_it_gives_for_tensors(text):
-    torch = pytest.importorskip("torch")
-    names = {"torch": torch, "F": torch.nn.functional}
-    arrays = functions.operands()
-    tensors = {key: torch.tensor(array) for key, array in arrays.items()}
-    blobs = {key: as_blob(array) for key, array in arrays.items()}
-    expected = function(text, names | tensors)()
-    torch.testing.assert_close(function(text, names | blobs)(), expected)
-    assert not any(blob.memory.aliased for blob in blobs.values())
 
 
 @pytest.mark.parametrize("device", ordinary.DEVICES.values())

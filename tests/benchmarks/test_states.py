@@ -97,20 +97,12 @@ def test_a_call_computes_the_same_in_each_state(name, device):
 
 
 @pytest.mark.long
-def test_each_call_is_measured_in_each_state_that_permits_it():
+def test_each_call_is_measured_in_the_states_that_it_keeps():
     measured = states.measure(Timer(brief=True))
     for device, (side, _) in states.DEVICES.items():
-        found = {
-            (row.ours, row.cell.column): row
-            for row in measured.rows
-            if row.section.startswith(device)
-        }
-        expected = [*states.calls(side, torch), "median", "worst", "worst without a star"]
-        missing = {(call, name) for call in expected for name in EXPECTED} - found.keys()
-        assert {name for _, name in missing} <= {"compute_only_on", "alias"}
-        assert all(call.startswith("torch") for call, _ in missing)
-        moves = {key for key, row in found.items() if row.rival == "the copies"}
-        assert ("a + b", "other side newest") in moves
-        assert ("a + b", "own side newest") not in moves
-        assert found["a += b", "SYNCED"].cell.mark == "*"
-        assert found["a += b", "own side newest"].cell.mark == ""
+        rows = [row for row in measured.rows if row.section.startswith(device)]
+        found = {(row.ours, row.cell.column) for row in rows}
+        assert {call for call, _ in found} >= {*states.calls(side, torch), "median", "worst"}
+        assert {state for _, state in found} == {*EXPECTED}
+        assert ("a + b", "own side newest") in found
+        assert not {("a + b", "other side newest"), ("a += b", "SYNCED")} & found

@@ -187,7 +187,7 @@ def test_diff_is_created_by_the_first_use_and_not_before(simulated):
     calls += [lambda: blob.resize(2, 2), lambda: blob.data, lambda: blob[0], lambda: repr(blob)]
     for call in [*calls, lambda: blob.diff_head, lambda: blob.nbytes, lambda: blob.shape]:
         call()
-        assert blob.own_diff is None
+        assert blob.existing_diff() is None
     blob.resize(2, 3)
     assert blob.gpu_diff().tolist() == [[0] * 3] * 2
     assert simulated.host_allocations == 0
@@ -291,7 +291,7 @@ def test_sharing_refuses_other_counts_dtypes_layouts_and_kinds(other, error):
     for share in (blob.share_data, blob.share_diff):
         with pytest.raises(error, match=r"share_|expect"):
             share(other())
-    assert (blob.memory, blob.own_diff) == (memory, None)
+    assert (blob.memory, blob.existing_diff()) == (memory, None)
 
 
 def test_sharing_with_itself_is_harmless():

@@ -211,7 +211,7 @@ def test_a_copy_is_independent_and_moves_nothing(simulated, head, make):
     assert simulated.downloads == 0
     assert result.device == blob.device
     assert result.head is {SYNCED: GPU, SPLIT: GPU}.get(head, head)
-    assert (result.own_diff is None) == (not head)
+    assert (result.existing_diff() is None) == (not head)
     blob[...] = blob.diff[...] = 7
     assert result.tolist() == expected
     assert result.diff.tolist() == [[4 if head else 0] * 3] * 2

@@ -8,7 +8,7 @@ from devices import LIMITED
 
 import syncblob
 from syncblob import Blob, record_transfers
-from syncblob.calls import in_parts, in_place
+from syncblob.calls import in_parts, operators
 
 COUNT = 64
 NBYTES = 4 * COUNT
@@ -179,5 +179,5 @@ def test_what_has_been_written_is_not_written_again(room):
         return result
 
     with pytest.raises(MemoryError):
-        in_place.inplace(add_and_fail, first, second, "add")
+        operators._in_place("add", add_and_fail, "+")(first, second)
     assert first.tolist() == (2 * NUMBERS).tolist()

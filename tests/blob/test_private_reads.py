@@ -251,7 +251,7 @@ def test_an_index_that_is_none_is_refused_before_anything_moves(simulated):
     ):
         with pytest.raises((IndexError, ValueError, TypeError)):
             read()
-    assert (moved(simulated), blob.head, blob.own_diff) == ((0, 0), GPU, None)
+    assert (moved(simulated), blob.head, blob.existing_diff()) == ((0, 0), GPU, None)
 
 
 def test_an_integer_blob_as_an_index_moves_itself(simulated):

@@ -32,7 +32,7 @@ def write(blob, values, side="host"):
 
 def state(blob):
     """Return all state that a failed call must not change."""
-    memories = (blob.memory, blob.own_diff)
+    memories = (blob.memory, blob.existing_diff())
     heads = (blob.head, blob.diff_head)
     used = [None if memory is None else memory.nbytes for memory in memories]
     return (*map(id, memories), heads, used, blob.shape, blob.strides, blob.device)

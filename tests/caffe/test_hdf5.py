@@ -207,7 +207,7 @@ def data_for_a_layer(h5):
         (bad_compression, "dataset '/data/a/0' claims 4000000000 bytes, but only"),
         (
             lambda h5: h5.create_dataset("data/a/0", (10**5, 10**5), "f4"),
-            "dataset '/data/a/0' claims 40000000000 bytes from byte",
+            "dataset '/data/a/0' claims 40000000000 bytes, but only",
         ),
         (
             datasets(data__a__0=WEIGHTS, diff__a__0=BIAS),
@@ -235,9 +235,9 @@ def test_contents_that_are_no_model_or_hostile(h5, make, words):
 @pytest.mark.parametrize(
     ("value", "words"),
     [
-        (np.bytes_(b"text"), "expected a dataset of floats or integers"),
-        (np.array([1j]), "expected a dataset of floats or integers"),
-        (np.array([True]), "expected a dataset of floats or integers"),
+        (np.bytes_(b"text"), "expected floats of 2 to 8 bytes or integers"),
+        (np.array([1j]), "expected floats of 2 to 8 bytes or integers"),
+        (np.array([True]), "expected floats of 2 to 8 bytes or integers"),
         (np.array([1], np.longdouble), "expected floats of 2 to 8 bytes or integers"),
         (h5py.Empty("f4"), "expected a dataset with a shape, got an empty one"),
     ],

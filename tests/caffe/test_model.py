@@ -25,7 +25,7 @@ from syncblob.caffe._pb.caffe_pb2 import BlobProto, BlobShape, LayerParameter, N
 from syncblob.caffe.convert import from_tensors, to_tensors
 from syncblob.caffe.messages import file_objects
 from syncblob.caffe.messages.open_file import OpenFile
-from syncblob.caffe.messages.values import Values
+from syncblob.caffe.messages.values import Runs
 from syncblob.caffe.messages.wire import length_field
 from syncblob.devices import use_device
 from syncblob.formats import memory_of
@@ -42,13 +42,13 @@ def proto_of(*shape, **fields):
 def reads(monkeypatch):
     """The arrays of each read of values from a file."""
     calls = []
-    read_into = Values.read_into
+    read_into = Runs.read_into
 
     def spy_read_into(self, file, target, **part):
         calls.append(target)
         read_into(self, file, target, **part)
 
-    monkeypatch.setattr(Values, "read_into", spy_read_into)
+    monkeypatch.setattr(Runs, "read_into", spy_read_into)
     return calls
 
 

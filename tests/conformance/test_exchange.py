@@ -28,11 +28,9 @@ LIBRARIES = page.libraries()
 # --- what is published ---------------------------------------------------------------------------
 
 
-def test_the_pages_are_made_of_the_results():
-    found = page.results()
+def test_the_page_is_made_of_the_results():
     text = page.TABLE.read_text("utf-8")
-    assert page.table_page(found, text) == text
-    assert page.cells_page(found) == page.CELLS.read_text("utf-8")
+    assert page.table_page(page.results(), text) == text
 
 
 def test_the_results_are_those_of_many_libraries_and_small():

@@ -3,8 +3,8 @@
 import consumer_document
 import consumer_table
 import pytest
-from consumer_calls import CALLS
 from consumer_document import key_of
+from consumer_table import CALLS
 
 COMMITTED = consumer_table.TABLE.committed()
 INSTALL = {"torch": "is not installed: pip install 'syncblob[torch]'"}

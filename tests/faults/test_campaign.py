@@ -127,7 +127,7 @@ def test_the_campaign_finds_what_is_half_written():
         values = state["b"].cpu_data()
         state["a"].mutable_cpu_data()[...] = values
 
-    both = SEVERAL["add, host and device"].make
+    both = SEVERAL["a + b, host and device"].make
     with pytest.raises(AssertionError) as caught:
         campaign(Scenario(both, act), keeps_heads=False)
     assert caught.value.__notes__ == ["host_allocation number 1 of 1 failed"]

@@ -370,7 +370,7 @@ def test_the_lock_is_held(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
 
 def test_the_log_has_the_reason_of_a_copy_with_gaps() -> None:
     memory = at_gpu()
-    every_second = Layout.dense(np.empty(NBYTES, np.uint8)).derive(lambda array: array[::2])
+    every_second = Layout.raw(NBYTES).derive(lambda array: array[::2])
     with record_transfers() as log:
         assert memory.copy_of(Side.HOST, every_second, "copying").tolist() == [7] * (NBYTES // 2)
     assert [transfer.reason for transfer in log] == ["copying"]

@@ -27,7 +27,7 @@ from syncblob.memory.spans import Spans
 from syncblob.memory.untracked_aliases import expose
 
 NBYTES = 8
-WHOLE = Layout.dense(np.empty(NBYTES, np.uint8))
+WHOLE = Layout.raw(NBYTES)
 READS = {Side.HOST: "cpu_data", Side.ACCELERATOR: "gpu_data"}
 CONST, MUTABLE, OVERWRITE = Access
 COPIES = {Side.HOST: "download", Side.ACCELERATOR: "upload"}

@@ -42,6 +42,24 @@ def test_a_whole_out_is_overwritten_without_a_transfer(simulated, call, head):
     assert out.tolist() == call(values(), np.empty((2, 3), "f4")).tolist()
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x, out: np.cumsum(x, axis=0, out=out),
+        lambda x, out: np.add.accumulate(x, out=out),
+        lambda x, out: np.add.reduceat(x, [0, 1, 2], out=out),
+    ],
+)
+@pytest.mark.usefixtures("simulated")
+def test_the_rest_of_a_larger_out_is_kept(call):
+    out, expected = Blob((3, 3), "float64", device="simulated"), np.full((3, 3), 9.0)
+    out.mutable_cpu_data()[...] = 9
+    numbers = np.arange(3, dtype=np.int32)
+    call(on("simulated:0", numbers), out)
+    call(numbers, expected)
+    assert out.tolist() == expected.tolist()
+
+
 @pytest.mark.parametrize("head", PAIR)
 def test_an_out_with_a_mask_is_brought_up_to_date(simulated, head):
     out = blob_in(head)

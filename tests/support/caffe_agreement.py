@@ -97,14 +97,15 @@ def check_net(data):
         if is_meant(error):
             return
         raise
-    assert (encode_text(found.net.name), found.version) == (net.name, version)
-    assert len(found.layers) == len(layers)
-    for layer, expected in zip(found.layers, layers, strict=True):
-        assert encode_text(layer.proto.name) == expected.name
-        assert encode_text(layer.proto.type) == expected.type
-        assert [encode_text(name) for name in layer.proto.bottom] == expected.bottoms
-        assert [encode_text(name) for name in layer.proto.top] == expected.tops
-        assert [values_of(blob, buffer) for blob in layer.blobs] == expected.blobs
+    found_version, found_net, found_layers = found
+    assert (encode_text(found_net.name), found_version) == (net.name, version)
+    assert len(found_layers) == len(layers)
+    for (proto, blobs), expected in zip(found_layers, layers, strict=True):
+        assert encode_text(proto.name) == expected.name
+        assert encode_text(proto.type) == expected.type
+        assert [encode_text(name) for name in proto.bottom] == expected.bottoms
+        assert [encode_text(name) for name in proto.top] == expected.tops
+        assert [values_of(blob, buffer) for blob in blobs] == expected.blobs
 
 
 def check_file(path):
@@ -125,8 +126,8 @@ def check_file(path):
 
 def comparable(index):
     """Return a tuple that equals itself, also with NaN in a setting."""
-    layers = [(serialise(layer.proto), *layer[1:]) for layer in index.layers]
-    return index.version, layers, serialise(index.net)
+    version, net, layers = index
+    return version, [(serialise(proto), blobs) for proto, blobs in layers], serialise(net)
 
 
 def check_state(path):

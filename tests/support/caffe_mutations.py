@@ -133,11 +133,8 @@ def real_files(*suffixes):
 def corpus_of(kind):
     """Return files of a format. About half of them are real or made from real ones.
 
-    Parameters
-    ----------
-    kind
-        ``"net"``, ``"blob"``, ``"state"`` or ``"hdf5"``, which
-        has both models and states of solvers.
+    `kind`: ``"net"``, ``"blob"``, ``"state"`` or ``"hdf5"``, which has both models and states of
+        solvers.
     """
     made, real = _CORPORA[kind]()
     return made + real * -(-len(made) // len(real)) if real else made
@@ -293,14 +290,9 @@ _CORPORA = {"net": _nets, "blob": _blobs, "state": _states, "hdf5": _hdf5_files}
 def mutated(random, corpus, *, within=None):
     """Return one of the files, damaged in a few places.
 
-    Parameters
-    ----------
-    random
-        A `random.Random`.
-    corpus
-        The files.
-    within
-        The damage is before this offset. After it there are mostly values.
+    `random`: a `random.Random`.
+    `corpus`: the files.
+    `within`: the damage is before this offset. After it there are mostly values.
     """
     content = bytearray(random.choice(corpus))
     for _ in range(random.randint(1, 6)):

@@ -33,10 +33,7 @@ _METHODS = (
 def install(mode: str) -> None:
     """Make ``import cupy`` import the model, with a machine of two devices.
 
-    Parameters
-    ----------
-    mode
-        ``"lazy"`` or ``"eager"``: see `cuda_model`.
+    `mode`: ``"lazy"`` or ``"eager"``: see `cuda_model`.
     """
     if _kept:
         return

@@ -96,14 +96,9 @@ class Table:
     def measure_anew(self, calls, missing, measure) -> None:
         """Measure the calls of the packages on the command line, or all; keep the other rows.
 
-        Parameters
-        ----------
-        calls
-            One for each row.
-        missing
-            Returns a package that a call needs and that is not installed, or None.
-        measure
-            Makes the row of a call.
+        `calls`: one for each row.
+        `missing`: returns a package that a call needs and that is not installed, or None.
+        `measure`: makes the row of a call.
         """
         parser = argparse.ArgumentParser()
         parser.add_argument("modules", nargs="*", metavar="MODULE")

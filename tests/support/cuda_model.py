@@ -282,21 +282,11 @@ FAILING = frozenset(
 class Machine:
     """A computer with some CUDA devices. The methods in camel case are the runtime's functions.
 
-    Parameters
-    ----------
-    devices
-        The number of devices.
-    eager
-        Run work as soon as it is queued.
-
-    Attributes
-    ----------
-    can_pin
-        Whether more host memory can be page-locked.
-    peers, enabled
-        Whether devices can access each other's memory, and the pairs that do.
-    calls
-        How often functions that block the caller or wait for the device were called, by name.
+    `devices`: the number of devices.
+    `eager`: Run work as soon as it is queued.
+    `can_pin`: whether more host memory can be page-locked.
+    `peers`, `enabled`: whether devices can access each other's memory, and the pairs that do.
+    `calls`: how often functions that block the caller or wait for the device were called, by name.
     """
 
     def __init__(self, devices: int = 2, *, eager: bool = False) -> None:

@@ -34,14 +34,9 @@ _threads = threading.local()
 def launch(kernel: Callable[..., object], *arrays: ndarray, stream: Any = None) -> None:
     """Launch a kernel: a function of NumPy arrays over the memory of the arrays.
 
-    Parameters
-    ----------
-    kernel
-        Called when the work runs. May read and write.
-    arrays
-        Arrays on the current device. As with a CUDA kernel, they are not kept alive.
-    stream
-        The default is the current stream.
+    `kernel`: called when the work runs. May read and write.
+    `arrays`: Arrays on the current device. As with a CUDA kernel, they are not kept alive.
+    `stream`: the default is the current stream.
     """
     for array in arrays:
         if array.device.id != _machine.getDevice():

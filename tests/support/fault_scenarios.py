@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import copy
+import copy  # noqa: F401  # for the texts
 import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from call_texts import texts
 from fault_points import BACKEND
 from fault_states import Scenario
 
@@ -133,45 +134,30 @@ for _where, _there in (("host", "gpu"), ("device", "cpu")):
         )
 
 
-_READS: dict[str, Callable[[Blob], Any]] = {
-    "slice": lambda a: a[1:].gpu_data().copy(),
-    "transpose": lambda a: a.T.cpu_data().copy(),
-    "strided, overwritten": lambda a: a[:, ::2].overwrite_cpu_data().copy(),
-    "reshaped": lambda a: a.reshape(3, 2).gpu_data().copy(),
-    "columns": lambda a: a[:, ::2].gpu_data().copy(),
-    "columns, copied": lambda a: np.array(a[:, 1:]),
-    "columns, on the device": lambda a: a[:, ::2].on("simulated:0").copy().gpu_data().copy(),
-    "element": lambda a: float(a[1, 2]),
-    "item": lambda a: a.item(4),
-    "tolist": lambda a: a.tolist(),
-    "bytes": lambda a: a.tobytes(),
-    "data_at": lambda a: a.data_at(1, 2),
-    "numpy.asarray": lambda a: np.asarray(a).copy(),
-    "numpy.array": np.array,
-    "numpy.asarray of the host's side": lambda a: np.asarray(a.cpu).copy(),
-    "numpy.asarray of the device's side": lambda a: np.asarray(a.gpu).copy(),
-    "overwrite of the other side": lambda a: np.asarray(a.gpu.overwrite).shape,
-    "DLPack": lambda a: np.from_dlpack(a).copy(),
-    "DLPack, const": lambda a: np.from_dlpack(a.const).copy(),
-    "DLPack of the host's side": lambda a: np.from_dlpack(a.cpu).copy(),
-    "DLPack of the device's side": lambda a: np.from_dlpack(a.gpu).copy(),
-    "a capsule that nobody takes": lambda a: type(a.gpu.__dlpack__()).__name__,
-    "a private copy by DLPack": lambda a: np.from_dlpack(a, copy=True),
-    "gpu_shape": lambda a: a.gpu_shape().copy(),
-    "copy": lambda a: a.copy(),
-    "deep copy": copy.deepcopy,
-    "to the host": lambda a: a.to_device("cpu"),
-    "to another device": lambda a: a.to_device("simulated:1").tolist(),
-    "a message": lambda a: a.to_proto().SerializeToString(),
-    "sum of magnitudes": lambda a: a.asum_data(),
-    "sum of squares": lambda a: a.sumsq_data(),
-    "repr": repr,
-}
-for _name, _act in _READS.items():
+def _texts(text: str) -> dict[str, Callable[[dict[str, Any]], Any]]:
+    """Return functions of a state that evaluate expressions, by their texts."""
+    return {
+        each: lambda state, each=each: eval(each, {**globals(), **state})  # noqa: S307  # below
+        for each in texts(text)
+    }
+
+
+_READS = _texts(
+    """
+    a[1:].gpu_data().copy(); a.T.cpu_data().copy(); a[:, ::2].overwrite_cpu_data().copy();
+    a.reshape(3, 2).gpu_data().copy(); a[:, ::2].gpu_data().copy(); np.array(a[:, 1:]);
+    a[:, ::2].on('simulated:0').copy().gpu_data().copy(); float(a[1, 2]); a.item(4); a.tolist();
+    a.tobytes(); a.data_at(1, 2); np.asarray(a).copy(); np.array(a); np.asarray(a.cpu).copy();
+    np.asarray(a.gpu).copy(); np.asarray(a.gpu.overwrite).shape; np.from_dlpack(a).copy();
+    np.from_dlpack(a.const).copy(); np.from_dlpack(a.cpu).copy(); np.from_dlpack(a.gpu).copy();
+    type(a.gpu.__dlpack__()).__name__; np.from_dlpack(a, copy=True); a.gpu_shape().copy(); a.copy();
+    copy.deepcopy(a); a.to_device('cpu'); a.to_device('simulated:1').tolist();
+    a.to_proto().SerializeToString(); a.asum_data(); a.sumsq_data(); repr(a)
+    """
+)
+for _text, _act in _READS.items():
     for _where in WHERE:
-        ONE_ACCESS[f"{_name}, {_where}"] = Scenario(
-            one(_where), lambda state, act=_act: act(state["a"])
-        )
+        ONE_ACCESS[f"{_text}, {_where}"] = Scenario(one(_where), _act)
 
 
 # Several accesses: some may have been made, but nothing may be lost or half-written.
@@ -206,76 +192,40 @@ def _pushed(state: dict[str, Any]) -> Any:
     return state["a"].gpu_data().copy()
 
 
-_BINARY: dict[str, Callable[[Blob, Blob], Any]] = {
-    "add": lambda a, b: a + b,
-    "compare": lambda a, b: a < b,
-    "matmul": lambda a, b: a @ b.T,
-    "divmod": divmod,
-    "iadd": lambda a, b: a.__iadd__(b),
-    "imatmul": lambda a, b: a[:, :2].__imatmul__(b[:, :2]),
-    "assign": lambda a, b: _set(a, ..., b),
-    "assign to a view": lambda a, b: _set(a, (slice(None), slice(None, None, 2)), b[:, :2]),
-    "assign by a mask": lambda a, b: _set(a, b > 11, 0),
-    "take by a Blob": lambda a, b: xp.take(a, xp.astype(b[0, :2] - 10, xp.int64), axis=1),
-    "where": lambda a, b: xp.where(a > 2, a, b),
-    "concat": lambda a, b: xp.concat([a, b]),
-    "stack": lambda a, b: xp.stack([a, b]),
-    "tensordot": lambda a, b: xp.tensordot(a, b, axes=2),
-    "broadcast": lambda a, b: xp.broadcast_arrays(a, b[:1])[1],
-    "isin": xp.isin,
-    "numpy.add with out": lambda a, b: np.add(a, 1, out=b),
-    "numpy.copyto": lambda a, b: (np.copyto(a, b), a)[1],
-    "numpy.concatenate with out": lambda a, b: np.concatenate([a[:1], b[:1]], out=a.copy()),
-    "copy_from": lambda a, b: (a.copy_from(b), a)[1],
-    "copy_from with a resize": lambda a, b: (a.copy_from(b[:1].copy(), resize=True), a)[1],
-    "share_data": lambda a, b: (a.share_data(b), a.gpu_data().copy())[1],
-    "load a message": lambda a, b: (a.load_proto(b.to_proto()), a)[1],
-}
+_BINARY = _texts(
+    """
+    a + b; a < b; a @ b.T; divmod(a, b); a.__iadd__(b); a[:, :2].__imatmul__(b[:, :2]);
+    _set(a, ..., b); _set(a, (slice(None), slice(None, None, 2)), b[:, :2]); _set(a, b > 11, 0);
+    xp.take(a, xp.astype(b[0, :2] - 10, xp.int64), axis=1); xp.where(a > 2, a, b);
+    xp.concat([a, b]); xp.stack([a, b]); xp.tensordot(a, b, axes=2);
+    xp.broadcast_arrays(a, b[:1])[1]; xp.isin(a, b); np.add(a, 1, out=b); (np.copyto(a, b), a)[1];
+    np.concatenate([a[:1], b[:1]], out=a.copy()); (a.copy_from(b), a)[1];
+    (a.copy_from(b[:1].copy(), resize=True), a)[1]; (a.share_data(b), a.gpu_data().copy())[1];
+    (a.load_proto(b.to_proto()), a)[1]
+    """
+)
 _PAIRS = (("host", "device"), ("device", "host"), ("host", "host"), ("split", "host"))
-for _name, _binary in _BINARY.items():
+for _text, _act in _BINARY.items():
     for _first, _second in _PAIRS:
-        SEVERAL[f"{_name}, {_first} and {_second}"] = Scenario(
-            two(_first, _second), lambda state, act=_binary: act(state["a"], state["b"])
-        )
+        SEVERAL[f"{_text}, {_first} and {_second}"] = Scenario(two(_first, _second), _act)
 
-_UNARY: dict[str, Callable[[Blob], Any]] = {
-    "negative": lambda a: -a,
-    "sum": xp.sum,
-    "mean over an axis": lambda a: xp.mean(a, axis=0),
-    "sort": xp.sort,
-    "sort in place": lambda a: (a.sort(), a)[1],
-    "cumulative sum": lambda a: xp.cumulative_sum(a, axis=1),
-    "unique": xp.unique_values,
-    "nonzero": xp.nonzero,
-    "inverse": lambda a: xp.linalg.inv(a[:, :2]),
-    "svd": xp.linalg.svdvals,
-    "fft": xp.fft.rfft,
-    "astype": lambda a: xp.astype(a, xp.float64),
-    "roll": lambda a: xp.roll(a, 1),
-    "like": xp.ones_like,
-    "asarray, copied": lambda a: xp.asarray(a, copy=True),
-    "from_dlpack to the device": lambda a: xp.from_dlpack(a, device="simulated", copy=True),
-    "meshgrid": lambda a: xp.meshgrid(a[0, :], a[1, :]),
-    "einsum": lambda a: np.einsum("ij->ji", a),
-    "numpy.sort": np.sort,
-    "numpy.cumsum": np.cumsum,
-    "pickle": lambda a: pickle.loads(pickle.dumps(a, 5)),
-    "old pickle": lambda a: pickle.loads(pickle.dumps(a, 4)),
-    "fill": lambda a: (a.fill(3), a)[1],
-    "put": lambda a: (a.put([0, 1], 9), a)[1],
-    "scale": lambda a: (a.scale_data(2), a)[1],
-    "update": lambda a: (a.update(), a)[1],
-    "resize that grows": lambda a: (a.resize(3, 3), a.gpu_data().copy())[1],
-    "resize that shrinks": lambda a: (a.resize(1, 3), a.cpu_data().copy())[1],
-    "gradient by name": lambda a: (a.diff.fill(2), a.diff)[1],
-    "prefetch": lambda a: (a.on("simulated:0").prefetch(), a.gpu_data().copy())[1],
-    "explain": lambda a: len(str(a.explain())) > 0,
-}
-for _name, _unary in _UNARY.items():
+_UNARY = _texts(
+    """
+    -a; xp.sum(a); xp.mean(a, axis=0); xp.sort(a); (a.sort(), a)[1]; xp.cumulative_sum(a, axis=1);
+    xp.unique_values(a); xp.nonzero(a); xp.linalg.inv(a[:, :2]); xp.linalg.svdvals(a);
+    xp.fft.rfft(a); xp.astype(a, xp.float64); xp.roll(a, 1); xp.ones_like(a);
+    xp.asarray(a, copy=True); xp.from_dlpack(a, device='simulated', copy=True);
+    xp.meshgrid(a[0, :], a[1, :]); np.einsum('ij->ji', a); np.sort(a); np.cumsum(a);
+    pickle.loads(pickle.dumps(a, 5)); pickle.loads(pickle.dumps(a, 4)); (a.fill(3), a)[1];
+    (a.put([0, 1], 9), a)[1]; (a.scale_data(2), a)[1]; (a.update(), a)[1];
+    (a.resize(3, 3), a.gpu_data().copy())[1]; (a.resize(1, 3), a.cpu_data().copy())[1];
+    (a.diff.fill(2), a.diff)[1]; (a.on('simulated:0').prefetch(), a.gpu_data().copy())[1];
+    len(str(a.explain())) > 0
+    """
+)
+for _text, _act in _UNARY.items():
     for _where in ("host", "device", "both", "split"):
-        SEVERAL[f"{_name}, {_where}"] = Scenario(
-            with_gradient(_where), lambda state, act=_unary: act(state["a"])
-        )
+        SEVERAL[f"{_text}, {_where}"] = Scenario(with_gradient(_where), _act)
 
 for _name in ("__iadd__", "__imul__", "__isub__", "__ipow__", "__itruediv__"):
     SEVERAL[f"{_name} of a number"] = Scenario(one("host"), _in_place(_name, takes_other=False))
@@ -283,21 +233,20 @@ for _name in ("__iadd__", "__imul__", "__isub__", "__ipow__", "__itruediv__"):
         two("host", "device"), _in_place(_name, takes_other=True)
     )
 
-_CREATION: dict[str, Callable[[], Any]] = {
-    "zeros": lambda: xp.zeros(5, device="simulated"),
-    "ones": lambda: xp.ones((2, 2), device="simulated"),
-    "full": lambda: xp.full(3, 4.0, device="simulated"),
-    "arange": lambda: xp.arange(4, device="simulated"),
-    "linspace": lambda: xp.linspace(0, 1, 5, device="simulated"),
-    "eye": lambda: xp.eye(3, device="simulated"),
-    "asarray of a list": lambda: xp.asarray([1, 2, 3], device="simulated"),
-    "asarray of an array": lambda: xp.asarray(np.arange(3), device="simulated", copy=True),
-    "on the host": lambda: xp.asarray([1, 2, 3], device="cpu", copy=True) + 1,
-    "Blob on the host": lambda: Blob(4, device="cpu").mutable_cpu_data().copy(),
-    "shared memory": lambda: Blob.in_shared_memory(4, device="simulated").gpu_data().copy(),
-}
-for _name, _create in _CREATION.items():
-    SEVERAL[_name] = Scenario(lambda _: {}, lambda _, act=_create: act())
+_CREATION = _texts(
+    """
+    xp.zeros(5, device='simulated'); xp.ones((2, 2), device='simulated');
+    xp.full(3, 4.0, device='simulated'); xp.arange(4, device='simulated');
+    xp.linspace(0, 1, 5, device='simulated'); xp.eye(3, device='simulated');
+    xp.asarray([1, 2, 3], device='simulated');
+    xp.asarray(np.arange(3), device='simulated', copy=True);
+    xp.asarray([1, 2, 3], device='cpu', copy=True) + 1;
+    Blob(4, device='cpu').mutable_cpu_data().copy();
+    Blob.in_shared_memory(4, device='simulated').gpu_data().copy()
+    """
+)
+for _text, _act in _CREATION.items():
+    SEVERAL[_text] = Scenario(lambda _: {}, _act)
 
 
 def with_windows(where: str) -> Callable[[Path], dict[str, Any]]:

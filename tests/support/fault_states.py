@@ -16,14 +16,9 @@ from syncblob.memory.spans import Run
 class Scenario(NamedTuple):
     """An operation that can fail at several points.
 
-    Attributes
-    ----------
-    make
-        Makes the state, by name: Blobs, arrays, models. It gets an empty folder.
-    act
-        Acts on the state. After the failures, its result is compared.
-    tolerant
-        Whether a library in between may recover from the failure.
+    `make`: makes the state, by name: Blobs, arrays, models. It gets an empty folder.
+    `act`: Acts on the state. After the failures, its result is compared.
+    `tolerant`: whether a library in between may recover from the failure.
     """
 
     make: Callable[[Path], dict[str, Any]]

@@ -112,18 +112,11 @@ NAMES = dict(
 class Giving(NamedTuple):
     """A call that passes a Blob to a consumer.
 
-    Attributes
-    ----------
-    module
-        The required package.
-    give
-        What to pass for a Blob, one of `WAYS`.
-    array
-        The contents of the Blob.
-    text
-        The call, as the table shows it.
-    code
-        The statements that make it, if they are others; the last one's value is the result.
+    `module`: the required package.
+    `give`: what to pass for a Blob, one of `WAYS`.
+    `array`: the contents of the Blob.
+    `text`: the call, as the table shows it.
+    `code`: the statements that make it, if they are others; the last one's value is the result.
     """
 
     module: str

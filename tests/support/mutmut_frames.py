@@ -4,20 +4,23 @@ Plans of calls are made anew in each test. Otherwise only the first test that ma
 count as a test of the functions that make it.
 """
 
+import gc
 import sys
 
 import pytest
 from mutmut.mutation import trampoline
 
 from syncblob import _source_lines
-from syncblob.calls import engine as plans
+from syncblob.calls import engine
 
 _source_lines._known[trampoline.__file__] = "syncblob"
 
 
 @pytest.fixture(autouse=True)
 def _plans_made_anew() -> None:
-    plans.plan_of.cache_clear()
+    for plans in gc.get_objects():
+        if isinstance(plans, engine.Plans):
+            plans.clear()
     of_torch = sys.modules.get("syncblob.calls.torch.plans")
     if of_torch is not None:
         of_torch.plan_call.cache_clear()

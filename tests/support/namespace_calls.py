@@ -6,10 +6,10 @@ function than NumPy's of that name. Corrections have separate tests.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from operator import attrgetter
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -23,288 +23,177 @@ DTYPES = (
 KINDS = {name: np.dtype(name).kind for name in DTYPES}
 # Pairs of dtypes that NumPy promotes.
 MIXED = [("int8", "uint8"), ("int32", "float32"), ("float32", "float64"), ("uint64", "int64")]
-REAL = "biuf"
-NUMBERS = "iufc"
-FLOATING = "fc"
+
+# Each row has the shapes of arrays, and calls with them, as x, y and z; "|" parts other shapes.
+# Before them are the kinds of dtypes, if they are not all: those that NumPy refuses must be
+# refused; "tame" for values of ordinary size, or "no zero"; and "promotes" if the pairs above are
+# tried, too. NAME stands for each of the names in braces, and what follows "=" is the reference, if
+# it is not NumPy's function of that name.
+TABLE = """
+# --- elementwise ---
+{abs acos acosh asin asinh atan atanh bitwise_invert conj cos cosh exp isfinite isinf isnan log
+    log10 log1p log2 logical_not negative positive real reciprocal signbit sin sinh sqrt square tan}
+    (3,4) | (): xp.NAME(x)
+{ceil floor trunc} iuf (3,4) | iuf (): xp.NAME(x)
+c (3,4): xp.imag(x)
+iufc (3,4): xp.round(x)
+no zero (3,4): xp.sign(x)
+# Their corrections concern special values of complex numbers.
+biuf (3,4): xp.expm1(x); xp.tanh(x)
+c no zero (3,4): xp.expm1(x)
+c tame (3,4): xp.tanh(x)
+{add atan2 bitwise_and bitwise_or bitwise_xor copysign divide equal greater greater_equal hypot less
+    less_equal logaddexp logical_and logical_or logical_xor maximum minimum multiply nextafter
+    not_equal remainder subtract} promotes (3,4) (3,4) | (3,1) (4,) | () (): xp.NAME(x, y)
+{add atan2 copysign divide equal greater greater_equal hypot less less_equal logaddexp maximum
+    minimum multiply nextafter not_equal remainder subtract} iuf (3,4): xp.NAME(x, 2)
+iu (5,): xp.bitwise_left_shift(x, 3); xp.bitwise_right_shift(x, 3)
+biuf tame promotes (3,4) (3,4): xp.floor_divide(x, y)
+bufc tame promotes (3,4) (3,4): xp.pow(x, y)
+iu (3,4): xp.pow(x, 2)
+iuf (3,4) (4,) (3,1): xp.clip(x, y, z)
+iuf (3,4): xp.clip(x, 1, 3)
+# --- reductions ---
+{sum prod max min mean all any count_nonzero} (2,3,4): xp.NAME(x); xp.NAME(x, axis=0);
+    xp.NAME(x, axis=-1, keepdims=True); xp.NAME(x, axis=(0, 2)); xp.NAME(x, axis=())
+{sum prod all any count_nonzero} (0,): xp.NAME(x)
+{std var} (2,3,4): xp.NAME(x); xp.NAME(x, axis=0); xp.NAME(x, axis=-1, keepdims=True);
+    xp.NAME(x, axis=(0, 2)); xp.NAME(x, correction=1); xp.NAME(x, correction=0.5)
+{argmax argmin} (2,3,4): xp.NAME(x); xp.NAME(x, axis=0); xp.NAME(x, axis=-1, keepdims=True)
+{sum prod cumulative_sum cumulative_prod} biuf (3,4): xp.NAME(x, axis=1, dtype=np.float64)
+{cumulative_sum cumulative_prod} (7,): xp.NAME(x)
+{cumulative_sum cumulative_prod} iufc (3,4): xp.NAME(x, axis=0, include_initial=True)
+# --- rearrangements ---
+(3,1) (4,): xp.broadcast_arrays(x, y)
+(2,3) (2,1): xp.concat([x, y], axis=1)
+(2,3) (4,): xp.concat((x, y), axis=None)
+(2,3) (2,3): xp.stack([x, y], axis=-1)
+(3,4): xp.broadcast_to(x, (2, 3, 4)); xp.expand_dims(x, 1); xp.expand_dims(x, (-1, 2)); xp.flip(x);
+    xp.flip(x, axis=1); xp.repeat(x, 3); xp.repeat(x, 2, axis=1); xp.reshape(x, (2, -1));
+    xp.roll(x, 2); xp.roll(x, (1, -1), axis=(0, 1)); xp.roll(x, -1, axis=1); xp.tile(x, (2, 1, 3));
+    xp.tile(x, (2,)); xp.unstack(x, axis=1); xp.diff(x); xp.diff(x, axis=0, n=2); xp.diff(x, n=0);
+    xp.astype(x, np.complex128); xp.astype(x, np.bool)
+(2,3,4): xp.moveaxis(x, (0, 1), (-1, 0)); xp.permute_dims(x, (2, 0, 1)); xp.flip(x, axis=(1, -1));
+    xp.tril(x, k=1); xp.triu(x, k=-1)
+(1,3,1): xp.squeeze(x, 0); xp.squeeze(x, (-3,))
+(3,) (4,): xp.meshgrid(x, y); xp.meshgrid(x, y, indexing="ij")
+biu (3,4): xp.astype(x, np.int64)
+biuf (3,4): xp.astype(x, np.float32)
+# --- selections ---
+(3,8): xp.argsort(x, stable=True); xp.argsort(x, axis=0, stable=True); xp.sort(x, stable=True);
+    xp.sort(x, axis=0, stable=True)
+(3,4) (5,): xp.isin(x, y)
+(6,) (3,4): xp.searchsorted(xp.sort(x), y)
+(3,4): xp.nonzero(x); xp.take(x, xp.arange(2, -2, -1), axis=0);
+    xp.take_along_axis(x, xp.argsort(x, stable=True), axis=-1);
+    xp.unique_all(x); xp.unique_counts(x); xp.unique_inverse(x);
+    xp.unique_values(x) = np.unique(x, equal_nan=False)
+(3,4) (4,): xp.where(x > y, x, y)
+iuf (3,4): xp.where(x > 1, x, 3)
+# --- products of matrices ---
+{matmul linalg.matmul} iufc (3,4) (4,2) | (2,3,4) (4,) | (4,) (4,) | iufc (5,1,2,3) (6,3,4) |
+    iufc (2,0) (0,3): xp.NAME(x, y)
+{matrix_transpose linalg.matrix_transpose} (2,3,4): xp.NAME(x)
+{tensordot linalg.tensordot} (3,4) (4,2): xp.NAME(x, y, axes=1)
+{tensordot linalg.tensordot} iufc (3,4) (4,3): xp.NAME(x, y, axes=0);
+    xp.NAME(x, y, axes=((-1, 0), (0, -1))); xp.NAME(x, y, axes=((), ()))
+{vecdot linalg.vecdot} iufc (3,4) (4,) | iufc (4,) (4,): xp.NAME(x, y)
+{vecdot linalg.vecdot} iufc (3,4) (3,4): xp.NAME(x, y, axis=-2)
+# --- decompositions ---
+{det inv slogdet} fc tame (2,3,3): xp.linalg.NAME(x)
+{eigh eigvalsh cholesky} fc tame (2,3,3):
+    xp.linalg.NAME(xp.matmul(x, xp.conj(xp.matrix_transpose(x))) + xp.eye(3, dtype=x.dtype))
+iufc (4,3) (4,3): xp.linalg.cross(x, y)
+(2,3,4): xp.linalg.diagonal(x, offset=1)
+fc tame (2,3,3): xp.linalg.eig(x) = tuple(map(as_complex, np.linalg.eig(x)));
+    xp.linalg.eigvals(x) = as_complex(np.linalg.eigvals(x));
+    xp.linalg.matrix_power(x, -2); xp.linalg.matrix_power(x, 0); xp.linalg.matrix_power(x, 1);
+    xp.linalg.matrix_power(x, 3)
+{'fro' 'nuc' 1 -1 2 -2 np.inf} fc tame (2,3,4): xp.linalg.matrix_norm(x, ord=NAME)
+(3,) (4,): xp.linalg.outer(x, y)
+# NumPy's default tolerance of pinv is not the standard's.
+fc tame (2,3,4): xp.linalg.matrix_norm(x, keepdims=True); xp.linalg.matrix_rank(x);
+    xp.linalg.pinv(x, rtol=1e-3); xp.linalg.svd(x); xp.linalg.svd(x, full_matrices=False);
+    xp.linalg.svdvals(x)
+fc tame (2,4,3): xp.linalg.qr(x)
+fc tame (4,3): xp.linalg.qr(x, mode="complete")
+fc tame (3,3) (3,) | fc tame (2,3,3) (2,3,2): xp.linalg.solve(x, y)
+iufc (2,3,4): xp.linalg.trace(x, offset=1)
+{0 1 2 3.5 np.inf -np.inf} fc tame (3,4): xp.linalg.vector_norm(x, ord=NAME, axis=1)
+{0 1 2 3.5 np.inf -np.inf} fc tame (2,3,4):
+    xp.linalg.vector_norm(x, ord=NAME, axis=(0, -1), keepdims=True)
+fc tame (3,4): xp.linalg.vector_norm(x, keepdims=True)
+# --- transforms ---
+{fft ifft hfft irfft} c (3,4): xp.fft.NAME(x); xp.fft.NAME(x, n=6);
+    xp.fft.NAME(x, axis=-2, n=3, norm="forward"); xp.fft.NAME(x, norm="ortho")
+{rfft ihfft} f (3,4): xp.fft.NAME(x); xp.fft.NAME(x, n=6);
+    xp.fft.NAME(x, axis=-2, n=3, norm="forward"); xp.fft.NAME(x, norm="ortho")
+{fftn ifftn irfftn} c (3,4): xp.fft.NAME(x); xp.fft.NAME(x, axes=(0,));
+    xp.fft.NAME(x, s=(2, 6), axes=(-1, 0), norm="forward"); xp.fft.NAME(x, norm="ortho")
+f (3,4): xp.fft.rfftn(x); xp.fft.rfftn(x, axes=(0,));
+    xp.fft.rfftn(x, s=(2, 6), axes=(-1, 0), norm="forward"); xp.fft.rfftn(x, norm="ortho")
+{fftshift ifftshift} (3,4): xp.fft.NAME(x); xp.fft.NAME(x, axes=1)
+{fftshift ifftshift} (2,3,5): xp.fft.NAME(x, axes=(0, 2))
+{fftfreq rfftfreq}: xp.fft.NAME(7, d=0.3);
+    xp.fft.NAME(8, dtype=np.float32) = np.fft.NAME(8).astype(np.float32)
+# --- creation ---
+{int8 uint64 float32 complex64}: xp.arange(2, 9, 3, dtype="NAME"); xp.eye(3, 4, dtype="NAME", k=-1);
+    xp.full((2, 3), 3, dtype="NAME"); xp.zeros((2, 3), dtype="NAME"); xp.ones(3, dtype="NAME")
+: xp.arange(7); xp.arange(2, 9); xp.arange(1, 2, 0.25); xp.arange(5, 0, -1); xp.eye(3);
+    xp.full((2, 3), True); xp.full((2, 3), 3); xp.full((2, 3), 1.5); xp.full((2, 3), 2j);
+    xp.zeros(3); xp.ones(()); xp.linspace(0.1, 3, 8); xp.linspace(1, 2j, 5, endpoint=False);
+    xp.linspace(0, 3, 8, dtype=np.float32)
+(3,4): xp.full_like(x, 1); xp.zeros_like(x); xp.ones_like(x, dtype=np.int16); xp.asarray(x);
+    xp.asarray(x, copy=True); xp.from_dlpack(x)
+"""
+
+
+def as_complex(array: Any) -> Any:
+    return array.astype(np.result_type(array, np.complex64))
 
 
 @dataclass
 class Call:
-    """A call of one function: the shapes of its arrays, and its other arguments."""
+    """A call of one function, of arrays of these shapes, as an expression of `xp`."""
 
     name: str
-    shapes: tuple[tuple[int, ...], ...] = ((3, 4),)
-    args: tuple[Any, ...] = ()
-    keywords: dict[str, Any] = field(default_factory=dict)
-    # Kinds of dtypes. Those that NumPy refuses must be refused.
+    text: str
+    reference: str
+    shapes: tuple[tuple[int, ...], ...]
     kinds: str = "biufc"
-    # "any" values, "tame" ones of ordinary size, or "no zero".
     values: str = "any"
-    # A function of the namespace and the arrays, if a call with the arrays is not enough.
-    made: Callable[..., Any] | None = None
-    # A function of NumPy arrays, if the reference is not NumPy's function of that name.
-    reference: Callable[..., Any] | None = None
-    # Whether the pairs of dtypes above are tried, too.
     promotes: bool = False
 
+    @property
+    def plain(self) -> bool:
+        """Whether the arrays are arguments of the function, and of no other."""
+        return self.text.count("xp.") == 1 and not re.search(r"[\[>]|\(\(x", self.text)
+
     def with_blobs(self, arrays: list[Any]) -> Any:
-        if self.made is not None:
-            return self.made(syncblob, *arrays)
-        return attrgetter(self.name)(syncblob)(*arrays, *self.args, **self.keywords)
+        return self._evaluated(self.text, syncblob, arrays)
 
     def with_numpy(self, arrays: list[Any]) -> Any:
-        if self.reference is not None:
-            return self.reference(*arrays)
-        if self.made is not None:
-            return self.made(np, *arrays)
-        return attrgetter(self.name)(np)(*arrays, *self.args, **self.keywords)
+        return self._evaluated(self.reference, np, arrays)
+
+    def _evaluated(self, text: str, xp: Any, arrays: list[Any]) -> Any:
+        names = {"xp": xp, "np": np, "as_complex": as_complex}
+        return eval(text, names | dict(zip("xyz", arrays, strict=False)))  # noqa: S307  # a row above
 
 
 def calls() -> Iterator[Call]:
     """List all calls."""
-    yield from elementwise()
-    yield from reductions()
-    yield from rearrangements()
-    yield from selections()
-    yield from matrices()
-    yield from decompositions()
-    yield from transforms()
-    yield from creations()
-
-
-def elementwise() -> Iterator[Call]:
-    for name in """
-        abs acos acosh asin asinh atan atanh bitwise_invert ceil conj cos cosh exp floor isfinite
-        isinf isnan log log10 log1p log2 logical_not negative positive real reciprocal signbit sin
-        sinh sqrt square tan trunc
-    """.split():
-        kinds = "biufc" if name not in {"ceil", "floor", "trunc"} else "iuf"
-        yield Call(name, kinds=kinds)
-        yield Call(name, ((),), kinds=kinds)
-    yield Call("imag", kinds="c")
-    yield Call("round", kinds=NUMBERS)
-    yield Call("sign", values="no zero")
-    # Their corrections concern special values of complex numbers.
-    yield Call("expm1", kinds=REAL)
-    yield Call("expm1", kinds="c", values="no zero")
-    yield Call("tanh", kinds=REAL)
-    yield Call("tanh", kinds="c", values="tame")
-    for name in """
-        add atan2 bitwise_and bitwise_or bitwise_xor copysign divide equal greater greater_equal
-        hypot less less_equal logaddexp logical_and logical_or logical_xor maximum minimum multiply
-        nextafter not_equal remainder subtract
-    """.split():
-        yield Call(name, ((3, 4), (3, 4)), promotes=True)
-        yield Call(name, ((3, 1), (4,)))
-        yield Call(name, ((), ()))
-        if not name.startswith(("bitwise", "logical")):
-            yield Call(name, ((3, 4),), (2,), kinds="iuf")
-    for name in ("bitwise_left_shift", "bitwise_right_shift"):
-        yield Call(name, ((5,),), (3,), kinds="iu")
-    yield Call("floor_divide", ((3, 4), (3, 4)), kinds=REAL, values="tame", promotes=True)
-    yield Call("pow", ((3, 4), (3, 4)), kinds="bufc", values="tame", promotes=True)
-    yield Call("pow", ((3, 4),), (2,), kinds="iu")
-    yield Call("clip", ((3, 4), (4,), (3, 1)), kinds="iuf")
-    yield Call("clip", ((3, 4),), (1, 3), kinds="iuf")
-
-
-def reductions() -> Iterator[Call]:
-    ways: list[dict[str, Any]] = [{}, {"axis": 0}, {"axis": -1, "keepdims": True}]
-    several: list[dict[str, Any]] = [*ways, {"axis": (0, 2)}, {"axis": ()}]
-    for name in ("sum", "prod", "max", "min", "mean", "all", "any", "count_nonzero"):
-        for keywords in several:
-            yield Call(name, ((2, 3, 4),), keywords=keywords)
-        if name not in {"max", "min", "mean"}:
-            yield Call(name, ((0,),))
-    for name in ("std", "var"):
-        for keywords in (*several[:-1], {"correction": 1}, {"correction": 0.5}):
-            yield Call(name, ((2, 3, 4),), keywords=keywords)
-    for name in ("argmax", "argmin"):
-        for keywords in ways:
-            yield Call(name, ((2, 3, 4),), keywords=keywords)
-    for name in ("sum", "prod", "cumulative_sum", "cumulative_prod"):
-        yield Call(name, ((3, 4),), keywords={"axis": 1, "dtype": np.float64}, kinds=REAL)
-    for name in ("cumulative_sum", "cumulative_prod"):
-        yield Call(name, ((7,),))
-        yield Call(name, ((3, 4),), keywords={"axis": 0, "include_initial": True}, kinds=NUMBERS)
-
-
-def rearrangements() -> Iterator[Call]:
-    yield Call("broadcast_arrays", ((3, 1), (4,)))
-    yield Call("broadcast_to", args=((2, 3, 4),))
-    yield Call("concat", made=lambda xp, x, y: xp.concat([x, y], axis=1), shapes=((2, 3), (2, 1)))
-    yield Call("concat", made=lambda xp, x, y: xp.concat((x, y), axis=None), shapes=((2, 3), (4,)))
-    yield Call("expand_dims", args=(1,))
-    yield Call("flip")
-    yield Call("flip", keywords={"axis": 1})
-    yield Call("moveaxis", ((2, 3, 4),), args=((0, 1), (-1, 0)))
-    yield Call("permute_dims", ((2, 3, 4),), args=((2, 0, 1),))
-    yield Call("repeat", args=(3,))
-    yield Call("repeat", args=(2,), keywords={"axis": 1})
-    yield Call("reshape", args=((2, -1),))
-    yield Call("roll", args=(2,))
-    yield Call("roll", args=((1, -1),), keywords={"axis": (0, 1)})
-    yield Call("squeeze", ((1, 3, 1),), args=(0,))
-    yield Call("stack", made=lambda xp, x, y: xp.stack([x, y], axis=-1), shapes=((2, 3), (2, 3)))
-    yield Call("roll", args=(-1,), keywords={"axis": 1})
-    yield Call("tile", args=((2, 1, 3),))
-    yield Call("tile", args=((2,),))
-    yield Call("expand_dims", args=((-1, 2),))
-    yield Call("flip", ((2, 3, 4),), keywords={"axis": (1, -1)})
-    yield Call("squeeze", ((1, 3, 1),), args=((-3,),))
-    yield Call("unstack", keywords={"axis": 1})
-    yield Call("meshgrid", ((3,), (4,)))
-    yield Call("meshgrid", ((3,), (4,)), keywords={"indexing": "ij"})
-    yield Call("tril", ((2, 3, 4),), keywords={"k": 1})
-    yield Call("triu", ((2, 3, 4),), keywords={"k": -1})
-    yield Call("diff")
-    yield Call("diff", keywords={"axis": 0, "n": 2})
-    yield Call("diff", keywords={"n": 0})
-    yield Call("astype", args=(np.complex128,))
-    yield Call("astype", args=(np.bool,))
-    yield Call("astype", args=(np.int64,), kinds="biu")
-    yield Call("astype", args=(np.float32,), kinds=REAL)
-
-
-def selections() -> Iterator[Call]:
-    yield Call("argsort", ((3, 8),), keywords={"stable": True})
-    yield Call("argsort", ((3, 8),), keywords={"axis": 0, "stable": True})
-    yield Call("sort", ((3, 8),), keywords={"stable": True})
-    yield Call("sort", ((3, 8),), keywords={"axis": 0, "stable": True})
-    yield Call("isin", ((3, 4), (5,)))
-    yield Call("nonzero", ((3, 4),))
-    yield Call(
-        "searchsorted", made=lambda xp, x, y: xp.searchsorted(xp.sort(x), y), shapes=((6,), (3, 4))
-    )
-    yield Call("take", made=lambda xp, x: xp.take(x, xp.arange(2, -2, -1), axis=0))
-    yield Call(
-        "take_along_axis",
-        made=lambda xp, x: xp.take_along_axis(x, xp.argsort(x, stable=True), axis=-1),
-    )
-    for name in ("unique_all", "unique_counts", "unique_inverse", "unique_values"):
-        reference = (lambda x: np.unique(x, equal_nan=False)) if name == "unique_values" else None
-        yield Call(name, ((3, 4),), reference=reference)
-    yield Call("where", made=lambda xp, x, y: xp.where(x > y, x, y), shapes=((3, 4), (4,)))
-    yield Call("where", made=lambda xp, x: xp.where(x > 1, x, 3), kinds="iuf")
-
-
-def matrices() -> Iterator[Call]:
-    for name in ("matmul", "linalg.matmul"):
-        yield Call(name, ((3, 4), (4, 2)), kinds=NUMBERS)
-        yield Call(name, ((2, 3, 4), (4,)))
-        yield Call(name, ((4,), (4,)))
-        yield Call(name, ((5, 1, 2, 3), (6, 3, 4)), kinds=NUMBERS)
-        yield Call(name, ((2, 0), (0, 3)), kinds=NUMBERS)
-    for name in ("matrix_transpose", "linalg.matrix_transpose"):
-        yield Call(name, ((2, 3, 4),))
-    for name in ("tensordot", "linalg.tensordot"):
-        yield Call(name, ((3, 4), (4, 2)), keywords={"axes": 1})
-        for axes in (0, ((-1, 0), (0, -1)), ((), ())):
-            yield Call(name, ((3, 4), (4, 3)), keywords={"axes": axes}, kinds=NUMBERS)
-    for name in ("vecdot", "linalg.vecdot"):
-        yield Call(name, ((3, 4), (4,)), kinds=NUMBERS)
-        yield Call(name, ((4,), (4,)), kinds=NUMBERS)
-        yield Call(name, ((3, 4), (3, 4)), keywords={"axis": -2}, kinds=NUMBERS)
-
-
-def decompositions() -> Iterator[Call]:
-    tame: dict[str, Any] = {"kinds": FLOATING, "values": "tame"}
-    square: Any = ((2, 3, 3),)
-    for name in ("det", "inv", "slogdet"):
-        yield Call(f"linalg.{name}", square, **tame)
-    for name in ("eigh", "eigvalsh", "cholesky"):
-        made = _of_definite(name)
-        yield Call(f"linalg.{name}", square, made=made, **tame)
-    yield Call("linalg.cross", ((4, 3), (4, 3)), kinds=NUMBERS)
-    yield Call("linalg.diagonal", ((2, 3, 4),), keywords={"offset": 1})
-    yield Call("linalg.eig", square, reference=_complex_eig, **tame)
-    yield Call("linalg.eigvals", square, reference=lambda x: _complex_eig(x, values=True), **tame)
-    for order in ("fro", "nuc", 1, -1, 2, -2, math.inf):
-        yield Call("linalg.matrix_norm", ((2, 3, 4),), keywords={"ord": order}, **tame)
-    yield Call("linalg.matrix_norm", ((2, 3, 4),), keywords={"keepdims": True}, **tame)
-    for power in (-2, 0, 1, 3):
-        yield Call("linalg.matrix_power", square, args=(power,), **tame)
-    yield Call("linalg.matrix_rank", ((2, 3, 4),), **tame)
-    yield Call("linalg.outer", ((3,), (4,)))
-    # NumPy's default tolerance is not the standard's.
-    yield Call("linalg.pinv", ((2, 3, 4),), keywords={"rtol": 1e-3}, **tame)
-    yield Call("linalg.qr", ((2, 4, 3),), **tame)
-    yield Call("linalg.qr", ((4, 3),), keywords={"mode": "complete"}, **tame)
-    yield Call("linalg.solve", ((3, 3), (3,)), **tame)
-    yield Call("linalg.solve", ((2, 3, 3), (2, 3, 2)), **tame)
-    yield Call("linalg.svd", ((2, 3, 4),), **tame)
-    yield Call("linalg.svd", ((2, 3, 4),), keywords={"full_matrices": False}, **tame)
-    yield Call("linalg.svdvals", ((2, 3, 4),), **tame)
-    yield Call("linalg.trace", ((2, 3, 4),), keywords={"offset": 1}, kinds=NUMBERS)
-    for order in (0, 1, 2, 3.5, math.inf, -math.inf):
-        yield Call("linalg.vector_norm", keywords={"ord": order, "axis": 1}, **tame)
-        several = {"ord": order, "axis": (0, -1), "keepdims": True}
-        yield Call("linalg.vector_norm", ((2, 3, 4),), keywords=several, **tame)
-    yield Call("linalg.vector_norm", keywords={"keepdims": True}, **tame)
-
-
-def transforms() -> Iterator[Call]:
-    for name in ("fft", "ifft", "hfft", "rfft", "irfft", "ihfft"):
-        kinds = "f" if name in {"rfft", "ihfft"} else "c"
-        for keywords in ({}, {"n": 6}, {"axis": -2, "n": 3, "norm": "forward"}, {"norm": "ortho"}):
-            yield Call(f"fft.{name}", keywords=keywords, kinds=kinds)
-    for name in ("fftn", "ifftn", "rfftn", "irfftn"):
-        kinds = "f" if name == "rfftn" else "c"
-        several: Any = {"s": (2, 6), "axes": (-1, 0), "norm": "forward"}
-        for keywords in ({}, {"axes": (0,)}, several, {"norm": "ortho"}):
-            yield Call(f"fft.{name}", keywords=keywords, kinds=kinds)
-    for name in ("fftshift", "ifftshift"):
-        yield Call(f"fft.{name}")
-        yield Call(f"fft.{name}", keywords={"axes": 1})
-        yield Call(f"fft.{name}", ((2, 3, 5),), keywords={"axes": (0, 2)})
-    for name in ("fftfreq", "rfftfreq"):
-        yield Call(f"fft.{name}", (), args=(7,), keywords={"d": 0.3})
-        yield Call(
-            f"fft.{name}",
-            (),
-            args=(8,),
-            keywords={"dtype": np.float32},
-            reference=lambda name=name: attrgetter(name)(np.fft)(8).astype(np.float32),
-        )
-
-
-def creations() -> Iterator[Call]:
-    for args in ((7,), (2, 9), (1, 2, 0.25), (5, 0, -1)):
-        yield Call("arange", (), args=args)
-    for dtype in ("int8", "uint64", "float32", "complex64"):
-        keywords = {"dtype": dtype}
-        yield Call("arange", (), args=(2, 9, 3), keywords=keywords)
-        yield Call("eye", (), args=(3, 4), keywords={**keywords, "k": -1})
-        yield Call("full", (), args=((2, 3), 3), keywords=keywords)
-        yield Call("zeros", (), args=((2, 3),), keywords=keywords)
-        yield Call("ones", (), args=(3,), keywords=keywords)
-    yield Call("eye", (), args=(3,))
-    for value in (True, 3, 1.5, 2j):
-        yield Call("full", (), args=((2, 3), value))
-    yield Call("zeros", (), args=(3,))
-    yield Call("ones", (), args=((),))
-    yield Call("linspace", (), args=(0.1, 3, 8))
-    yield Call("linspace", (), args=(1, 2j, 5), keywords={"endpoint": False})
-    yield Call("linspace", (), args=(0, 3, 8), keywords={"dtype": np.float32})
-    yield Call("full_like", args=(1,))
-    yield Call("zeros_like")
-    yield Call("ones_like", keywords={"dtype": np.int16})
-    yield Call("asarray")
-    yield Call("asarray", keywords={"copy": True})
-    yield Call("from_dlpack")
-
-
-def _of_definite(name: str) -> Callable[..., Any]:
-    def made(xp: Any, x: Any) -> Any:
-        eye = xp.eye(3, dtype=x.dtype)
-        definite = xp.matmul(x, xp.conj(xp.matrix_transpose(x))) + eye
-        return getattr(xp.linalg, name)(definite)
-
-    return made
-
-
-def _complex_eig(x: Any, *, values: bool = False) -> Any:
-    result = np.linalg.eig(x)
-    kind = np.result_type(x, np.complex64)
-    found = tuple(part.astype(kind) for part in result)
-    return np.linalg.eigvals(x).astype(kind) if values else found
+    lines = re.sub("(?m)^#.*\n", "", TABLE).strip()
+    for row in re.split(r"\n(?! )", lines):
+        heads, _, texts = " ".join(row.split()).partition(":")
+        names, heads = re.fullmatch(r"(?:\{(.*)\})?(.*)", heads).groups()  # type: ignore[union-attr]  # it matches all
+        for head, name in product(heads.split("|"), names.split() if names else [""]):
+            shapes = tuple(eval(shape) for shape in re.findall(r"\(.*?\)", head))  # noqa: S307  # as above
+            kinds = re.search(r"\b[biufc]+\b", head)
+            values = next((x for x in ("tame", "no zero") if x in head), "any")
+            for text in texts.replace("NAME", name).split(";"):
+                ours, _, reference = text.strip().partition(" = ")
+                function = re.match(r"xp\.([\w.]+)", ours)[1]  # type: ignore[index]  # it matches all
+                yield Call(
+                    *(function, ours, reference or ours, shapes),
+                    *(kinds[0] if kinds else "biufc", values, "promotes" in head),
+                )

@@ -59,16 +59,10 @@ def head_of(holders: Sequence[frozenset[str]], accelerator: str) -> str:
 class Loan:
     """A writable borrow or alias: an array over some elements that other code holds.
 
-    Attributes
-    ----------
-    hull
-        The range that it was lent for. A slice of it has fewer `cells` and the same range.
-    revocable
-        Whether the array itself loses its write permission when it becomes stale.
-    writeable
-        Whether it has its write permission.
-    line
-        The line that made it, if it is an alias.
+    `hull`: the range that it was lent for. A slice of it has fewer `cells` and the same range.
+    `revocable`: whether the array itself loses its write permission when it becomes stale.
+    `writeable`: whether it has its write permission.
+    `line`: the line that made it, if it is an alias.
     """
 
     side: str
@@ -84,22 +78,14 @@ class Loan:
 class Plan:
     """The effects of an access.
 
-    Attributes
-    ----------
-    before
-        The holders of all elements before.
-    stale
-        The elements that are copied from a side that holds them.
-    rest
-        More elements that are copied, and keep their holders.
-    filled, zeroed
-        The elements that come from the source, and the zeros that no side held before.
-    after
-        The holders of elements afterwards, if they change.
-    left
-        The aliases that become stale, with a warning.
-    revoked
-        The loans that lose their write permission.
+    `before`: the holders of all elements before.
+    `stale`: the elements that are copied from a side that holds them.
+    `rest`: more elements that are copied, and keep their holders.
+    `filled`, `zeroed`: the elements that come from the source, and the zeros that no side held
+        before.
+    `after`: the holders of elements afterwards, if they change.
+    `left`: the aliases that become stale, with a warning.
+    `revoked`: the loans that lose their write permission.
     """
 
     side: str
@@ -135,20 +121,12 @@ class Plan:
 class Memory:
     """A memory, element by element.
 
-    Attributes
-    ----------
-    values
-        The newest contents.
-    holders
-        The sides that hold each element; initially none.
-    source
-        Whether a source has what no side holds.
-    exposed
-        For each side, the elements that untracked code may write.
-    owned
-        Whether a foreign array was adopted, whose owner can see the memory.
-    foreign
-        The sides that are adopted arrays, and therefore never leave.
+    `values`: the newest contents.
+    `holders`: the sides that hold each element; initially none.
+    `source`: whether a source has what no side holds.
+    `exposed`: for each side, the elements that untracked code may write.
+    `owned`: whether a foreign array was adopted, whose owner can see the memory.
+    `foreign`: the sides that are adopted arrays, and therefore never leave.
     """
 
     def __init__(self, values: list[int], *, source: bool = False) -> None:

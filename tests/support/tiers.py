@@ -24,15 +24,10 @@ BATCHES = 4
 def programs(short: int, long: int, *, variable: str) -> pytest.MarkDecorator:
     """Parametrise a test with the ``numbers`` that random programs are made from.
 
-    Parameters
-    ----------
-    short
-        The number of programs in the short tier.
-    long
-        The number of programs in both tiers together.
-    variable
-        The environment variable that sets another number. ``SYNCBLOB_FIRST_PROGRAM`` sets the
-        first number; without it, the same programs run each time.
+    `short`: the number of programs in the short tier.
+    `long`: the number of programs in both tiers together.
+    `variable`: the environment variable that sets another number. ``SYNCBLOB_FIRST_PROGRAM`` sets
+        the first number; without it, the same programs run each time.
     """
     given = os.environ.get(variable)
     start = int(os.environ.get("SYNCBLOB_FIRST_PROGRAM", "0"))
@@ -55,14 +50,9 @@ def amount(
 ) -> pytest.MarkDecorator:
     """Parametrise a test with an amount: `short`, and in the long tier `long`.
 
-    Parameters
-    ----------
-    name
-        The parameter, such as a number of seconds or of hypothesis's examples.
-    short, long
-        Its value in each tier.
-    variable
-        The environment variable that sets another value for both.
+    `name`: the parameter, such as a number of seconds or of hypothesis's examples.
+    `short`, `long`: its value in each tier.
+    `variable`: the environment variable that sets another value for both.
     """
     given = os.environ.get(variable) if variable else None
     if given:
@@ -79,21 +69,11 @@ def representatives(
 ) -> list[Any]:
     """Return parameters for a test: a few for both tiers, the others for the long tier.
 
-    Parameters
-    ----------
-    values
-        All values.
-    short
-        The names of the values that the short tier runs, too, each with what it stands for.
-    name
-        A function that returns the name of a value.
-    several
-        Whether each value is a tuple for several parameters.
-
-    Raises
-    ------
-    ValueError
-        If no value has one of the names in `short`.
+    `values`: All values.
+    `short`: the names of the values that the short tier runs, too, each with what it stands for.
+    `name`: a function that returns the name of a value.
+    `several`: whether each value is a tuple for several parameters.
+    ValueError: if no value has one of the names in `short`.
     """
     named = [(name(value), value if several else (value,)) for value in values]
     if unknown := set(short) - {one for one, _ in named}:

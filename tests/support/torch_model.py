@@ -37,12 +37,8 @@ class Stream:
 class Streams:
     """PyTorch's current stream.
 
-    Attributes
-    ----------
-    exports
-        The number of tensors made over the model's memory.
-    cached
-        The bytes that PyTorch's allocator keeps.
+    `exports`: the number of tensors made over the model's memory.
+    `cached`: the bytes that PyTorch's allocator keeps.
     """
 
     def __init__(self) -> None:

@@ -63,7 +63,7 @@ def _alone(monkeypatch):
     # Once it is loaded, it is kept from tracing each call, by functions of its own.
     monkeypatch.delitem(sys.modules, "torch._dynamo", raising=False)
     # Beside an operation that a thread of another test still runs, writes look for their own.
-    monkeypatch.setattr(torch_function, "innermost_of", {})
+    monkeypatch.setitem(torch_function._NAMES, "innermost_of", {})
 
 
 @pytest.mark.parametrize("device", ["cpu", "simulated"])

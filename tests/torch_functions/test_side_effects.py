@@ -124,6 +124,14 @@ def test_a_blob_that_is_read_and_written_in_one_list_is_one_tensor():
 # --- statistics ----------------------------------------------------------------------------------
 
 
+@pytest.mark.filterwarnings("ignore:An output with one or more elements was resized")
+def test_an_out_of_another_shape_is_not_written_beyond_a_view():
+    blob = syncblob.asarray(np.full(8, 9, np.float32))
+    with pytest.raises(ValueError, match="gives shape"):
+        torch.nn.functional.normalize(torch.ones(1, 3), out=blob[::2][:3])
+    assert blob.tolist() == [9] * 8
+
+
 @pytest.mark.parametrize("training", [True, False])
 def test_a_normalisation_with_blobs_for_its_statistics(training):
     mean, var, weight = (blob_in(GPU, shape=(3,)) for _ in range(3))

@@ -9,6 +9,8 @@ from conformance.exchange.extensions import built
 REQUIRES = ["nanobind==3.1.0", "numpy==2.4.6"]
 GROUP = "torch"
 TAKES = ["extension.array(b)", "extension.const_array(b)"]
+ASSIGNS = True
+
 ADVICE = "`array` takes a `nb::ndarray<>`, and `const_array` a `nb::ndarray<nb::ro>`."
 REASONS = {
     "extension.const_array(b)": "It says so of any BufferError, here that of a negative stride."
@@ -32,7 +34,3 @@ NB_MODULE(nanobind_extension, m) {
 root = Path(nanobind.include_dir()).parent
 includes = [root / "include", root / "ext/robin_map/include"]
 extension = built("nanobind_extension", SOURCE, includes, root / "src/nb_combined.cpp")
-
-
-def write(x):
-    x[...] = 1

@@ -9,15 +9,12 @@ from numba import cuda
 REQUIRES = ["numba==0.68.1", "numpy==2.4.6"]
 GROUP = "tables"
 TAKES = ["cuda.to_device(b)"]
+ASSIGNS = True
 OPERATORS = False
 
 
 def back(x):
     return x.copy_to_host()
-
-
-def write(x):
-    x[...] = 1
 
 
 make = cuda.to_device

@@ -5,10 +5,6 @@ import numpy as np
 REQUIRES = ["numpy==2.4.6"]
 GROUP = "tables"
 TAKES = ["np.asarray(b)", "np.array(b)", "np.from_dlpack(b)"]
-
-
-def write(x):
-    x[...] = 1
-
+ASSIGNS = True
 
 make = np.asarray

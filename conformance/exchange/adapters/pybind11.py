@@ -8,6 +8,8 @@ from conformance.exchange.extensions import built
 REQUIRES = ["pybind11==3.1.0", "numpy==2.4.6"]
 GROUP = "torch"
 TAKES = ["extension.array(b)", "extension.array(np.asarray(b))", "extension.ensured(b)"]
+ASSIGNS = True
+
 ADVICE = "`array` takes a `py::array`, and `ensured` calls `py::array::ensure`."
 REASONS = {"extension.array(b)": "It takes arrays by their type, ndarray."}
 SOURCE = """
@@ -19,7 +21,3 @@ PYBIND11_MODULE(pybind11_extension, m) {
 }
 """
 extension = built("pybind11_extension", SOURCE, [pybind11.get_include()])
-
-
-def write(x):
-    x[...] = 1

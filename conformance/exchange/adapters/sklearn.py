@@ -10,11 +10,9 @@ TAKES = [
     "FunctionTransformer(validate=True).fit_transform(b)",
     "StandardScaler(copy=False, with_mean=False, with_std=False).fit_transform(b)",
 ]
+ASSIGNS = True
+
 REASONS = {
     "StandardScaler(copy=False, with_mean=False, with_std=False).fit_transform(b)": "It converts the "
     "dtype twice, and a view with gaps is gathered anew for each conversion."
 }
-
-
-def write(x):
-    x[...] = 1

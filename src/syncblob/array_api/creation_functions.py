@@ -2,9 +2,10 @@
 
 https://data-apis.org/array-api/2025.12/API_specification/creation_functions.html
 
-`device` defaults to the default device; for the ``*_like`` functions, to the device of `x`. The
-contents are created on that device, without a transfer. Two exceptions: `asarray` and `from_dlpack`
-of memory on another device, which is copied on first use, and a Blob as `fill_value`.
+`device` None is the default device. The ``*_like`` functions take a `dtype` and `device` that are
+None from `x`. A shape is an integer or a tuple of them. The contents are created on the device,
+without a transfer. Two exceptions: `asarray` and `from_dlpack` of memory on another device, which
+is copied on first use, and a Blob as `fill_value`.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ from syncblob.blob.core import fresh
 from syncblob.calls.namespace import apply
 from syncblob.calls.operands import as_blob
 from syncblob.devices import Device, home_of
-from syncblob.guards import require_device
 from syncblob.interop.adopt import can_adopt
 from syncblob.memory import compute, from_the_start
+from syncblob.transfers import require_device
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
@@ -55,17 +56,7 @@ def _maker(function: str, contents: str) -> Any:
     ) -> Blob:
         return _filled(function, shape, dtype, device)
 
-    make.__doc__ = f"""Return a Blob {contents}.
-
-    Parameters
-    ----------
-    shape
-        An integer or a tuple of them.
-    dtype
-        None for float64.
-    device
-        None for the default device.
-    """
+    make.__doc__ = f"Return a Blob {contents}; `dtype` None is float64."
     return make
 
 
@@ -77,15 +68,7 @@ def _maker_like(function: str, contents: str) -> Any:
         dtype = x.dtype if dtype is None else dtype
         return _filled(function, x.shape, dtype, x.device if device is None else device)
 
-    make.__doc__ = f"""Return a Blob of the shape of another, {contents}.
-
-    Parameters
-    ----------
-    x
-        Gives the shape, and the dtype and device if they are None.
-    dtype, device
-        As for `{function}`.
-    """
+    make.__doc__ = f"Return a Blob of the shape of another, {contents}."
     return make
 
 
@@ -125,18 +108,10 @@ def arange(  # the standard's
     dtype: DTypeLike | None = None,
     device: Device | str | None = None,
 ) -> Blob:
-    """Return evenly spaced values in the half-open interval from `start` to `stop`.
+    """Return evenly spaced values from `start`, included, to `stop`, excluded.
 
-    Parameters
-    ----------
-    start, stop
-        The interval. A single argument is `stop`, and `start` is 0.
-    step
-        The distance between neighbouring values; not 0.
-    dtype
-        None for int64 if all arguments are integers, else float64.
-    device
-        None for the default device.
+    A single argument is `stop`, and `start` is 0. `dtype` None is int64 if all arguments are
+    integers, else float64.
     """
     if stop is None:
         start, stop = 0, start
@@ -156,13 +131,13 @@ def asarray(
     Parameters
     ----------
     obj
-        A Blob, an array of NumPy, CuPy, torch or any library with DLPack or the CUDA array
-        interface, a buffer, a nested sequence, or a scalar.
+        A Blob, an array of any library with DLPack or the CUDA array interface, a buffer, a nested
+        sequence, or a scalar.
     dtype
         None for that of `obj`.
     device
         Contents are transferred there on first use, but a scalar is written there. None keeps that
-        of a Blob or of an array of an accelerator, and means the default device otherwise.
+        of a Blob or of an array of an accelerator.
     copy
         True always copies, False never. None copies only if `obj` cannot be shared: for another
         dtype or device, and for memory that is read-only, unaligned or not dense.
@@ -190,39 +165,17 @@ def eye(
     dtype: DTypeLike | None = None,
     device: Device | str | None = None,
 ) -> Blob:
-    """Return a matrix with ones on one diagonal and zeros elsewhere.
-
-    Parameters
-    ----------
-    n_rows, n_cols
-        The shape. None for as many columns as rows.
-    k
-        The diagonal: 0 is the main one, positive numbers lie above it.
-    dtype, device
-        As for `zeros`.
-    """
+    """Return a matrix with ones on the `k`-th diagonal, and zeros elsewhere; 0 is the main one."""
     dtype = _FLOAT64 if dtype is None else dtype
     return _made("eye", n_rows, n_cols, k=k, dtype=dtype, device=device)
 
 
 def from_dlpack(x: Any, /, *, device: Device | str | None = None, copy: bool | None = None) -> Blob:
-    """Make a Blob over the memory of a DLPack producer.
+    """Make a Blob over the memory of a DLPack producer, on the host or on a CUDA device.
 
-    Parameters
-    ----------
-    x
-        An object with ``__dlpack__``, on the host or on a CUDA device.
-    device
-        The device of the Blob; None for that of `x`, whatever the default device is.
-    copy
-        As for `asarray`.
-
-    Raises
-    ------
-    BufferError
-        If the producer cannot export, or `copy` is False and a copy or a transfer is needed.
-    TypeError
-        If `x` is not a DLPack producer, or is a masked array.
+    `device` None is that of `x`, whatever the default device is; `copy` as for `asarray`. Raises a
+    BufferError if the producer cannot export, or `copy` is False and a copy or a transfer is
+    needed; a TypeError if `x` is not a DLPack producer, or is a masked array.
     """
     return Blob.from_dlpack(x, device=device, copy=copy)
 
@@ -234,18 +187,9 @@ def full(
     dtype: DTypeLike | None = None,
     device: Device | str | None = None,
 ) -> Blob:
-    """Return a Blob filled with one value.
+    """Return a Blob filled with one value: a scalar, or a 0-d Blob, which is read on the host.
 
-    Parameters
-    ----------
-    shape
-        An integer or a tuple of them.
-    fill_value
-        A scalar, or a 0-d Blob, which is read on the host.
-    dtype
-        None for the default dtype of the kind of `fill_value`; for a Blob, its dtype.
-    device
-        None for the default device.
+    `dtype` None is the default dtype of the kind of `fill_value`; for a Blob, its dtype.
     """
     if isinstance(fill_value, Blob):
         dtype = fill_value.dtype if dtype is None else dtype
@@ -264,17 +208,7 @@ def full_like(
     dtype: DTypeLike | None = None,
     device: Device | str | None = None,
 ) -> Blob:
-    """Return a Blob with the shape of another, filled with one value.
-
-    Parameters
-    ----------
-    x
-        Gives the shape, and the dtype and device if they are None.
-    fill_value
-        A scalar, or a 0-d Blob, which is read on the host.
-    dtype, device
-        As for `full`.
-    """
+    """Return a Blob with the shape of another, filled with one value; see `full`."""
     x = as_blob("full_like", x)
     dtype = x.dtype if dtype is None else dtype
     return full(x.shape, fill_value, dtype=dtype, device=x.device if device is None else device)
@@ -290,21 +224,11 @@ def linspace(  # noqa: PLR0913  # the standard's
     device: Device | str | None = None,
     endpoint: bool = True,
 ) -> Blob:
-    """Return `num` evenly spaced values in an interval.
+    """Return `num` evenly spaced values in an interval, with `stop` unless `endpoint` is False.
 
-    Parameters
-    ----------
-    start, stop
-        The ends. Blobs with several elements give a result with their axes after the first one.
-    num
-        The number of values.
-    dtype
-        None for float64, or complex128 if an end is complex. If an end is a Blob, None for the
-        floating-point dtype that type promotion gives.
-    device
-        None for the default device; if an end is a Blob, for its device.
-    endpoint
-        Whether `stop` is the last value.
+    Ends that are Blobs with several elements give a result with their axes after the first one;
+    `dtype` None is then the floating-point dtype of type promotion, `device` None that of the
+    Blobs. Else `dtype` None is float64, or complex128 if an end is complex.
     """
     if isinstance(start, Blob) or isinstance(stop, Blob):
         wanted = None if dtype is None else as_dtype(dtype)
@@ -314,14 +238,9 @@ def linspace(  # noqa: PLR0913  # the standard's
 
 
 def meshgrid(*arrays: Blob, indexing: Literal["xy", "ij"] = "xy") -> tuple[Blob, ...]:
-    """Return coordinate matrices from coordinate vectors, one new Blob for each.
+    """Return coordinate matrices from coordinate vectors of one dtype, one new Blob for each.
 
-    Parameters
-    ----------
-    *arrays
-        Blobs with one axis and the same dtype.
-    indexing
-        ``"xy"`` swaps the first two axes of the results; ``"ij"`` does not.
+    `indexing` ``"xy"`` swaps the first two axes of the results; ``"ij"`` does not.
     """
     if not arrays:
         return ()
@@ -329,28 +248,12 @@ def meshgrid(*arrays: Blob, indexing: Literal["xy", "ij"] = "xy") -> tuple[Blob,
 
 
 def tril(x: Blob, /, *, k: int = 0) -> Blob:
-    """Return a new Blob with the lower triangles of a stack of matrices, and zeros above them.
-
-    Parameters
-    ----------
-    x
-        A Blob with at least two axes.
-    k
-        The last diagonal to keep: 0 is the main one, positive numbers lie above it.
-    """
+    """Return a copy of matrices with zeros above the `k`-th diagonal; 0 is the main one."""
     return _triangle("tril", x, k)
 
 
 def triu(x: Blob, /, *, k: int = 0) -> Blob:
-    """Return a new Blob with the upper triangles of a stack of matrices, and zeros below them.
-
-    Parameters
-    ----------
-    x
-        A Blob with at least two axes.
-    k
-        The first diagonal to keep: 0 is the main one, positive numbers lie above it.
-    """
+    """Return a copy of matrices with zeros below the `k`-th diagonal; 0 is the main one."""
     return _triangle("triu", x, k)
 
 

@@ -24,20 +24,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FInfo:
-    """Machine limits of a real floating-point dtype, as Python floats.
+    """Machine limits of a real floating-point `dtype`: numbers as Python floats, and its `bits`.
 
-    Attributes
-    ----------
-    bits
-        Number of bits.
-    eps
-        Distance from 1.0 to the next greater number.
-    max, min
-        Greatest and least finite number.
-    smallest_normal
-        Least positive number with full precision.
-    dtype
-        The dtype itself.
+    `eps` is the distance from 1.0 to the next greater number, `max` and `min` are the greatest and
+    the least finite number, `smallest_normal` the least positive one with full precision.
     """
 
     bits: int
@@ -51,23 +41,11 @@ class FInfo:
 def astype(
     x: Blob, dtype: DTypeLike, /, *, copy: bool = True, device: Device | str | None = None
 ) -> Blob:
-    """Convert to another dtype, on the device of `x`.
+    """Convert to another dtype, on a device; None for that of `x`.
 
-    Parameters
-    ----------
-    x
-        The Blob; or an array of another library, which is converted as by `asarray`.
-    dtype
-        The new dtype.
-    copy
-        False returns `x` itself if it is a Blob of that dtype.
-    device
-        The device of the result; None for that of `x`.
-
-    Raises
-    ------
-    TypeError
-        For a conversion from complex to real dtypes; take `real` or `abs` first.
+    An array of another library is converted as by `asarray`. `copy=False` returns `x` itself if it
+    is a Blob of that dtype. Raises a TypeError for a conversion from complex to real dtypes; take
+    `real` or `abs` first.
     """
     array: Any = x
     if is_array(array) and not isinstance(array, Blob):
@@ -85,30 +63,14 @@ def astype(
 
 
 def can_cast(from_: DTypeLike | Blob, to: DTypeLike, /) -> bool:
-    """Return whether type promotion converts one dtype to another.
-
-    Parameters
-    ----------
-    from_
-        A dtype, or a Blob for its dtype.
-    to
-        A dtype.
-    """
+    """Return whether type promotion converts one dtype, or that of a Blob, to another."""
     return np.can_cast(_dtype_of(from_), as_dtype(to))
 
 
 def finfo(type: DTypeLike | Blob, /) -> FInfo:
-    """Return the machine limits of a floating-point dtype.
+    """Return the machine limits of a floating-point dtype, or of that of a Blob.
 
-    Parameters
-    ----------
-    type
-        A dtype, or a Blob for its dtype. For a complex dtype, the limits are those of its parts.
-
-    Raises
-    ------
-    TypeError
-        If it is not a floating-point dtype.
+    For a complex dtype they are those of its parts; a TypeError for other dtypes.
     """
     dtype = _dtype_of(type)
     limits: Any
@@ -120,29 +82,13 @@ def finfo(type: DTypeLike | Blob, /) -> FInfo:
         limits = np.finfo(dtype.name)
     else:
         raise TypeError(f"expected a floating-point dtype, got {dtype}; iinfo is for integers")
-    return FInfo(
-        int(limits.bits),
-        float(limits.eps),
-        float(limits.max),
-        float(limits.min),
-        float(limits.smallest_normal),
-        np.dtype(limits.dtype),
-    )
+    eps, top, least, normal = limits.eps, limits.max, limits.min, limits.smallest_normal
+    numbers = float(eps), float(top), float(least), float(normal)
+    return FInfo(int(limits.bits), *numbers, np.dtype(limits.dtype))
 
 
 def iinfo(type: DTypeLike | Blob, /) -> np.iinfo[Any]:
-    """Return the machine limits of an integer dtype: `bits`, `max`, `min` and `dtype`.
-
-    Parameters
-    ----------
-    type
-        A dtype, or a Blob for its dtype.
-
-    Raises
-    ------
-    TypeError
-        If it is not an integer dtype.
-    """
+    """Return the machine limits of an integer dtype, or of that of a Blob; else a TypeError."""
     dtype = _dtype_of(type)
     if dtype.kind not in "iu":
         raise TypeError(f"expected an integer dtype, got {dtype}; finfo is for floating point")
@@ -152,18 +98,9 @@ def iinfo(type: DTypeLike | Blob, /) -> np.iinfo[Any]:
 def isdtype(dtype: DTypeLike, kind: DTypeLike | str | tuple[DTypeLike | str, ...]) -> bool:
     """Return whether a dtype is of a kind. float16 and bfloat16 are real floating.
 
-    Parameters
-    ----------
-    dtype
-        A dtype.
-    kind
-        A dtype; ``"bool"``, ``"signed integer"``, ``"unsigned integer"``, ``"integral"``, ``"real
-        floating"``, ``"complex floating"`` or ``"numeric"``; or a tuple of those, for any of them.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If `kind` is none of these.
+    `kind` is a dtype; ``"bool"``, ``"signed integer"``, ``"unsigned integer"``, ``"integral"``,
+    ``"real floating"``, ``"complex floating"`` or ``"numeric"``; or a tuple of those, for any of
+    them. Raises a TypeError or ValueError if it is none of these.
     """
     wanted = as_dtype(dtype)
     if is_bfloat16(wanted):
@@ -177,20 +114,9 @@ def isdtype(dtype: DTypeLike, kind: DTypeLike | str | tuple[DTypeLike | str, ...
 
 
 def result_type(*arrays_and_dtypes: Blob | complex | DTypeLike) -> np.dtype[np.generic]:
-    """Return the dtype that results from type promotion.
+    """Return the dtype that type promotion gives for Blobs, arrays, dtypes and scalars.
 
-    Parameters
-    ----------
-    *arrays_and_dtypes
-        Blobs, arrays of other libraries, dtypes and scalars; at least one of them not a Python
-        scalar.
-
-    Raises
-    ------
-    ValueError
-        If there are no arguments, or only Python scalars, which have no dtype.
-    TypeError
-        If an argument is something else.
+    Raises a ValueError if there are only Python scalars, which have no dtype, or nothing.
     """
     parts = [x if type(x) in SCALARS or is_number(x) else _dtype_of(x) for x in arrays_and_dtypes]
     if all(type(part) in PYTHON_SCALARS for part in parts):

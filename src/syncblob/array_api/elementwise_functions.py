@@ -18,7 +18,7 @@ import numpy as np
 
 from syncblob import _corrected as corrected
 from syncblob._made_functions import name_made_functions
-from syncblob.calls.elementwise import binary, unary
+from syncblob.calls.elementwise import plans_of_kernel
 from syncblob.calls.namespace import apply
 from syncblob.calls.operands import as_blob
 
@@ -32,16 +32,20 @@ if TYPE_CHECKING:
 
 
 def _unary(kernel: Callable[..., Any], description: str) -> Any:
+    plans = plans_of_kernel(kernel)
+
     def function(x: Blob, /) -> Blob:
-        return unary(kernel, x)
+        return plans[type(x)](x)
 
     function.__doc__ = description
     return function
 
 
 def _binary(kernel: Callable[..., Any], description: str) -> Any:
+    plans = plans_of_kernel(kernel)
+
     def function(x1: Blob | complex, x2: Blob | complex, /) -> Blob:
-        return binary(kernel, x1, x2)
+        return plans[type(x1), type(x2)](x1, x2)
 
     function.__doc__ = description
     return function
@@ -148,31 +152,15 @@ for _name, _type in __annotations__.items():
 
 
 def clip(x: Blob, /, min: float | Blob | None = None, max: float | Blob | None = None) -> Blob:
-    """Clip elements to the range from `min` to `max`.
+    """Clip real elements to the range from `min` to `max`, scalars or Blobs; None for no bound.
 
-    Parameters
-    ----------
-    x
-        A Blob of real numbers.
-    min, max
-        Scalars, or Blobs that broadcast with `x`; None for no bound.
-
-    Returns
-    -------
-    Blob
-        With the dtype of `x`. `max` if `min` is greater than `max`; NaN if an operand is NaN.
+    The result has the dtype of `x`: `max` if `min` is greater than `max`, NaN if an operand is NaN.
     """
     return apply(_clip, as_blob("clip", x, min, max), min, max)
 
 
 def imag(x: Blob, /) -> Blob:
-    """Return a view of the imaginary parts.
-
-    Raises
-    ------
-    TypeError
-        If `x` is not complex.
-    """
+    """Return a view of the imaginary parts; raise a TypeError if `x` is not complex."""
     x = as_blob("imag", x)
     if x.dtype.kind != "c":
         raise TypeError(f"imag expects a complex Blob, got dtype {x.dtype}")

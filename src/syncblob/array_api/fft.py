@@ -12,7 +12,7 @@ n, s
     The size of the transformed axis, or a size for each of `axes`: shorter axes are padded with
     zeros, longer ones truncated. None, or a size of -1, keeps the size of the axis. For the inverse
     of a real transform, and for `hfft`, it is the size of the result; the axis of the operand has
-    ``n // 2 + 1`` elements.
+    ``n // 2 + 1`` elements, and None is ``2 * (M - 1)`` for one of M.
 axis, axes
     The axis or axes to transform: the last axis by default, or all of them.
 norm
@@ -40,8 +40,8 @@ from syncblob.blob.missing import refuse
 from syncblob.calls.namespace import apply
 from syncblob.calls.operands import as_blob
 from syncblob.devices import Device, home_of
-from syncblob.guards import require_device
 from syncblob.memory import compute
+from syncblob.transfers import require_device
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
@@ -104,19 +104,9 @@ rfft: _OfOneAxis = _of_one_axis(
     "rfft",
     "Transform one axis of real numbers, and return the first ``n // 2 + 1`` complex elements.",
 )
-irfft: _OfOneAxis = _of_one_axis(
-    "irfft",
-    """Compute the inverse of `rfft` along one axis: complex to real.
-
-    If `n` is None, an axis of M elements gives ``2 * (M - 1)`` elements.
-    """,
-)
+irfft: _OfOneAxis = _of_one_axis("irfft", "Compute the inverse of `rfft`: complex to real.")
 hfft: _OfOneAxis = _of_one_axis(
-    "hfft",
-    """Transform one axis with Hermitian symmetry, given one half of it: complex to real.
-
-    If `n` is None, an axis of M elements gives ``2 * (M - 1)`` elements.
-    """,
+    "hfft", "Transform one axis with Hermitian symmetry, given one half of it: complex to real."
 )
 ihfft: _OfOneAxis = _of_one_axis(
     "ihfft", "Compute the inverse of `hfft` along one axis: one half of a Hermitian-symmetric axis."
@@ -154,23 +144,7 @@ def _of_frequencies(name: str, contents: str) -> Any:
 
     function.__doc__ = f"""Return the frequencies of a transform of {contents}.
 
-    Parameters
-    ----------
-    n
-        The size, at least 1.
-    d
-        The sample spacing.
-    dtype
-        A real floating-point dtype; None for float64.
-    device
-        None for the default device.
-
-    Raises
-    ------
-    TypeError
-        If `dtype` is not a real floating-point dtype.
-    ValueError
-        If `n` is less than 1.
+    `d` is the sample spacing, `dtype` a real floating-point dtype, or None for float64.
     """
     return function
 
@@ -185,20 +159,12 @@ def _shift(name: str, description: str) -> Any:
     def function(x: Blob, /, *, axes: int | Sequence[int] | None = None) -> Blob:
         return _apply(name, x, axes=axes)
 
-    function.__doc__ = f"""{description}
-
-    Parameters
-    ----------
-    x
-        A Blob of any dtype.
-    axes
-        The axes; None for all.
-    """
+    function.__doc__ = description
     return function
 
 
 fftshift: _Shift = _shift(
-    "fftshift", "Swap the halves of axes, which moves the zero frequency to the middle."
+    "fftshift", "Swap the halves of some axes, or of all; this moves zero to the middle."
 )
 ifftshift: _Shift = _shift("ifftshift", "Swap the halves of axes back: the inverse of `fftshift`.")
 

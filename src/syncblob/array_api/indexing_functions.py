@@ -22,30 +22,16 @@ from syncblob.calls.choose_home import common_home
 from syncblob.calls.index_checks import require_bounds
 from syncblob.calls.namespace import apply
 from syncblob.calls.operands import as_blob
-from syncblob.guards import require_device
+from syncblob.transfers import require_device
 
 if TYPE_CHECKING:
     from syncblob._blob import Blob
 
 
 def take(x: Blob, indices: Blob, /, *, axis: int | None = None, **other: Never) -> Blob:
-    """Select elements along an axis by their indices.
+    """Select elements along an axis by their indices, with one axis.
 
-    Parameters
-    ----------
-    x
-        The Blob.
-    indices
-        A Blob of integers, with one axis.
-    axis
-        The axis. Required if `x` has several axes.
-
-    Raises
-    ------
-    TypeError
-        If the dtype of the indices is not an integer dtype.
-    ValueError
-        If `indices` does not have one axis, or `x` has several axes and `axis` is None.
+    `axis` is required if `x` has several axes.
     """
     if not isinstance(x, BlobCore):
         x = as_blob("take", x, indices)  # type: ignore[unreachable]  # callers may have no types
@@ -60,21 +46,7 @@ def take(x: Blob, indices: Blob, /, *, axis: int | None = None, **other: Never) 
 def take_along_axis(x: Blob, indices: Blob, /, *, axis: int = -1, **other: Never) -> Blob:
     """Select elements along an axis, with separate indices for each position on the other axes.
 
-    Parameters
-    ----------
-    x
-        The Blob.
-    indices
-        A Blob of integers with as many axes as `x`. The other axes broadcast.
-    axis
-        The axis.
-
-    Raises
-    ------
-    TypeError
-        If the dtype of the indices is not an integer dtype.
-    ValueError
-        If the numbers of axes differ, or the shapes do not broadcast.
+    `indices` has as many axes as `x`; the others broadcast.
     """
     x = as_blob("take_along_axis", x, indices)
     indices = require_indices("take_along_axis", indices, x)

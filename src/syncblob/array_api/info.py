@@ -44,20 +44,7 @@ class Info:
     def dtypes(
         self, *, device: Device | str | None = None, kind: str | tuple[str, ...] | None = None
     ) -> dict[str, np.dtype[np.generic]]:
-        """Return the standard's dtypes by name, the same on every device.
-
-        Parameters
-        ----------
-        device
-            A device, or None for the default device.
-        kind
-            A kind, as for `isdtype`, or a tuple of kinds; None for all dtypes.
-
-        Raises
-        ------
-        ValueError
-            If the kind or the device does not exist.
-        """
+        """Return the standard's dtypes, the same on every device; `kind` as for `isdtype`."""
         _check(device)
         # NumPy gives the class of the booleans in place of their dtype.
         return {name: np.dtype(each) for name, each in _numpys.dtypes(kind=kind).items()}

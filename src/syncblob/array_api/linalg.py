@@ -75,34 +75,17 @@ class SlogdetResult(NamedTuple):
 
 
 def cholesky(x: Blob, /, *, upper: bool = False) -> Blob:
-    """Compute the Cholesky decomposition of Hermitian positive-definite matrices.
+    """Compute the Cholesky decomposition of Hermitian positive-definite matrices, (..., M, M).
 
-    Parameters
-    ----------
-    x
-        Of shape (..., M, M). Only one triangle is read.
-    upper
-        Return the upper triangular factor instead of the lower one.
+    Reads one triangle only. Returns the lower triangular factor, or the upper one if `upper`.
     """
     return apply("linalg.cholesky", x, upper=upper)
 
 
 def cross(x1: Blob, x2: Blob, /, *, axis: int = -1, **other: Never) -> Blob:
-    """Compute the cross product of vectors of three elements.
+    """Compute the cross product of vectors along an axis of size 3; the other axes broadcast.
 
-    Parameters
-    ----------
-    x1, x2
-        Blobs; their other axes broadcast.
-    axis
-        The axis of the vectors, counted from the last.
-
-    Raises
-    ------
-    ValueError
-        If the size of the axis is not 3.
-    IndexError
-        If the axis is out of range.
+    Raises a ValueError for another size, an IndexError for an axis out of range.
     """
     x1, x2 = require_blobs("cross", (x1, x2))
     sizes = [x.shape[canonical_axis(axis, x.shape)] for x in (x1, x2)]
@@ -123,12 +106,7 @@ def det(x: Blob, /) -> Blob:
 def diagonal(x: Blob, /, *, offset: int = 0) -> Blob:
     """Return a view of a diagonal of each matrix, as the last axis.
 
-    Parameters
-    ----------
-    x
-        Of shape (..., M, N).
-    offset
-        The diagonal: 0 is the main one, positive numbers lie above it.
+    `offset` 0 is the main diagonal; positive numbers lie above it.
     """
     return view(x, "diagonal", lambda array: _diagonal(array, offset))
 
@@ -142,13 +120,7 @@ def _diagonal(array: Any, offset: int) -> Any:
 
 
 def eig(x: Blob, /) -> EigResult:
-    """Compute eigenvalues and eigenvectors of matrices of shape (..., M, M).
-
-    Returns
-    -------
-    EigResult
-        Of shapes (..., M) and (..., M, M), always complex, in the precision of `x`.
-    """
+    """Compute eigenvalues, (..., M), and eigenvectors of matrices, (..., M, M): always complex."""
     values, vectors = apply("linalg.eig", x)
     return EigResult(_as_complex(values), _as_complex(vectors))
 
@@ -160,14 +132,9 @@ def _as_complex(x: Blob) -> Blob:
 
 
 def eigh(x: Blob, /) -> EighResult:
-    """Compute eigenvalues and eigenvectors of Hermitian matrices of shape (..., M, M).
+    """Compute eigenvalues, (..., M), and eigenvectors of Hermitian matrices, (..., M, M).
 
-    Only the lower triangles are read.
-
-    Returns
-    -------
-    EighResult
-        Of shapes (..., M), real, and (..., M, M).
+    Only the lower triangles are read. The eigenvalues are real.
     """
     return EighResult(*apply("linalg.eigh", x))
 
@@ -191,23 +158,10 @@ def inv(x: Blob, /) -> Blob:
 
 
 def matmul(x1: Blob, x2: Blob, /) -> Blob:
-    """Multiply matrices, or stacks of them: ``x1 @ x2``.
+    """Multiply matrices, (..., M, K) and (..., K, N), whose leading axes broadcast: ``x1 @ x2``.
 
-    Parameters
-    ----------
-    x1, x2
-        Of shapes (..., M, K) and (..., K, N), whose leading axes broadcast. A 1-d `x1` is a row, a
-        1-d `x2` a column.
-
-    Returns
-    -------
-    Blob
-        New, of shape (..., M, N); without M if `x1` is 1-d, and without N if `x2` is 1-d.
-
-    Raises
-    ------
-    ValueError
-        If an operand is 0-d, or the shapes do not match.
+    A 1-d `x1` is a row, a 1-d `x2` a column, and the result lacks that axis. Raises a ValueError if
+    an operand is 0-d, or the shapes do not match.
     """
     if type(x1) is not type(x2):
         x1, x2 = require_blobs("matmul", (x1, x2))
@@ -224,16 +178,9 @@ def matrix_norm(
 ) -> Blob:
     """Compute the norm of each matrix, real.
 
-    Parameters
-    ----------
-    x
-        Of shape (..., M, N).
-    keepdims
-        Keep the last two axes, with size 1.
-    ord
-        ``"fro"`` or None: Frobenius; ``"nuc"``: the sum of the singular values; 1, -1: the largest
-        and the smallest sum of a column; inf, -inf: those of a row; 2, -2: the largest and the
-        smallest singular value.
+    `ord` is ``"fro"`` or None for Frobenius; ``"nuc"`` for the sum of the singular values; 1, -1
+    for the largest and the smallest sum of a column; inf, -inf for those of a row; 2, -2 for the
+    largest and the smallest singular value. `keepdims` keeps the last two axes, with size 1.
     """
     return refuse(other) if other else apply("linalg.matrix_norm", x, keepdims=keepdims, ord=ord)
 
@@ -249,18 +196,9 @@ def matrix_power(x: Blob, n: int, /) -> Blob:
 def matrix_rank(x: Blob, /, *, rtol: float | Blob | None = None) -> Blob:
     """Return the rank of each matrix, the number of singular values that are not small, as int64.
 
-    Parameters
-    ----------
-    x
-        Of shape (..., M, N).
-    rtol
-        Singular values up to `rtol` times the largest are small. A number, or a Blob that
-        broadcasts with the stack; None for ``max(M, N)`` times the machine epsilon.
-
-    Raises
-    ------
-    ValueError
-        If there are fewer than two axes.
+    Small are those up to `rtol` times the largest: a number, or a Blob that broadcasts with the
+    stack; None for ``max(M, N)`` times the machine epsilon. Raises a ValueError if there are fewer
+    than two axes.
     """
     return apply(_matrix_rank, as_blob("matrix_rank", x, rtol), rtol)
 
@@ -281,22 +219,13 @@ def _default_rtol(shape: tuple[int, ...], dtype: Any) -> Any:
 def matrix_transpose(x: Blob, /) -> Blob:
     """Return a view of a stack of matrices with the last two axes swapped.
 
-    Raises
-    ------
-    ValueError
-        If there are fewer than two axes.
+    Raises a ValueError if there are fewer than two axes.
     """
     return as_blob("matrix_transpose", x).mT
 
 
 def outer(x1: Blob, x2: Blob, /) -> Blob:
-    """Compute the outer product of two vectors, of shape (N, M).
-
-    Raises
-    ------
-    ValueError
-        If an operand does not have one axis.
-    """
+    """Compute the outer product of two vectors; raise a ValueError for other numbers of axes."""
     x1, x2 = require_blobs("outer", (x1, x2))
     if x1.ndim != 1 or x2.ndim != 1:
         # CuPy flattens them.
@@ -305,15 +234,7 @@ def outer(x1: Blob, x2: Blob, /) -> Blob:
 
 
 def pinv(x: Blob, /, *, rtol: float | Blob | None = None) -> Blob:
-    """Compute the pseudo-inverses of matrices, of shape (..., N, M).
-
-    Parameters
-    ----------
-    x
-        Of shape (..., M, N).
-    rtol
-        Singular values up to `rtol` times the largest count as zero; as for `matrix_rank`.
-    """
+    """Compute the pseudo-inverses of matrices; `rtol` as for `matrix_rank`."""
     return apply(_pinv, as_blob("pinv", x, rtol), rtol)
 
 
@@ -327,18 +248,8 @@ def _pinv(xp: Any, x: Any, rtol: Any) -> Any:
 def qr(x: Blob, /, *, mode: Literal["reduced", "complete"] = "reduced") -> QRResult:
     """Decompose matrices into one with orthonormal columns and an upper triangular one.
 
-    Parameters
-    ----------
-    x
-        Of shape (..., M, N).
-    mode
-        ``"reduced"`` for shapes (..., M, K) and (..., K, N), where K is the smaller of M and N;
-        ``"complete"`` for (..., M, M) and (..., M, N).
-
-    Raises
-    ------
-    ValueError
-        If `mode` is something else.
+    With K for the smaller of M and N, the shapes are (..., M, K) and (..., K, N), or with `mode`
+    ``"complete"`` (..., M, M) and (..., M, N). Raises a ValueError for another `mode`.
     """
     if mode not in {"reduced", "complete"}:
         raise ValueError(f'expected mode "reduced" or "complete", got {mode!r}')
@@ -348,33 +259,15 @@ def qr(x: Blob, /, *, mode: Literal["reduced", "complete"] = "reduced") -> QRRes
 def slogdet(x: Blob, /) -> SlogdetResult:
     """Compute the signs and logarithms of determinants, also of those that overflow in `det`.
 
-    Parameters
-    ----------
-    x
-        Of shape (..., M, M).
-
-    Returns
-    -------
-    SlogdetResult
-        The signs with the dtype of `x`, the logarithms real; 0 and -inf for a singular matrix.
+    The signs have the dtype of `x`, the logarithms are real; 0 and -inf for a singular matrix.
     """
     return SlogdetResult(*apply("linalg.slogdet", x))
 
 
 def solve(x1: Blob, x2: Blob, /) -> Blob:
-    """Solve the linear systems ``x1 @ x = x2``.
+    """Solve ``x1 @ x = x2`` for one vector `x2`, of shape (M,), or matrices, of shape (..., M, K).
 
-    Parameters
-    ----------
-    x1
-        Of shape (..., M, M).
-    x2
-        One vector, of shape (M,), or matrices of shape (..., M, K); the stacks broadcast.
-
-    Returns
-    -------
-    Blob
-        Of shape (..., M) for a vector, (..., M, K) for matrices.
+    Stacks broadcast. The result has shape (..., M) for a vector, (..., M, K) for matrices.
     """
     x1, x2 = require_blobs("solve", (x1, x2))
     return apply(_solve, x1, x2)
@@ -395,19 +288,11 @@ def _solve(xp: Any, x1: Any, x2: Any) -> Any:
 
 
 def svd(x: Blob, /, *, full_matrices: bool = True) -> SVDResult:
-    """Compute the singular value decomposition of matrices.
+    """Compute the singular value decomposition of matrices, (..., M, N).
 
-    Parameters
-    ----------
-    x
-        Of shape (..., M, N). K is the smaller of M and N.
-    full_matrices
-        Return U and Vh of shapes (..., M, M) and (..., N, N), else (..., M, K) and (..., K, N).
-
-    Returns
-    -------
-    SVDResult
-        The singular values are real, descending, of shape (..., K).
+    With K for the smaller of M and N, the singular values are real, descending, of shape (..., K).
+    U and Vh have shapes (..., M, M) and (..., N, N), or (..., M, K) and (..., K, N) unless
+    `full_matrices`.
     """
     return SVDResult(*apply("linalg.svd", x, full_matrices=full_matrices))
 
@@ -420,27 +305,11 @@ def svdvals(x: Blob, /) -> Blob:
 def tensordot(
     x1: Blob, x2: Blob, /, *, axes: int | tuple[Sequence[int], Sequence[int]] = 2
 ) -> Blob:
-    """Multiply two Blobs and sum over some axes of both.
+    """Multiply two Blobs, not conjugated, and sum over some axes of both, which do not broadcast.
 
-    Parameters
-    ----------
-    x1, x2
-        Blobs; complex ones are not conjugated.
-    axes
-        The axes to sum over: a number N for the last N of `x1` and the first N of `x2`, or two
-        sequences of equal length, axes of `x1` and axes of `x2`. They do not broadcast.
-
-    Returns
-    -------
-    Blob
-        New; its axes are the other axes of `x1`, then those of `x2`.
-
-    Raises
-    ------
-    ValueError
-        If the number is negative, an axis is repeated, or the sizes of two axes differ.
-    IndexError
-        If the axis is out of range.
+    `axes` is a number N for the last N of `x1` and the first N of `x2`, or two sequences of as many
+    axes. Raises a ValueError if the number is negative, an axis is repeated, or the sizes of two
+    differ; an IndexError for an axis out of range.
     """
     x1, x2 = require_blobs("tensordot", (x1, x2))
     if not is_integer(axes):
@@ -463,18 +332,7 @@ def _each_once(axes: Sequence[int], shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def trace(x: Blob, /, *, offset: int = 0, dtype: DTypeLike | None = None) -> Blob:
-    """Sum a diagonal of each matrix.
-
-    Parameters
-    ----------
-    x
-        Of shape (..., M, N).
-    offset
-        The diagonal: 0 is the main one, positive numbers lie above it.
-    dtype
-        The dtype of the result and of the sum. None for that of `x`; for integers of fewer than 64
-        bits, int64 or uint64.
-    """
+    """Sum a diagonal of each matrix; `offset` as for `diagonal`, `dtype` as for `sum`."""
     wanted = None if dtype is None else as_dtype(dtype)
     return apply("linalg.trace", x, offset=offset, dtype=wanted)
 
@@ -482,22 +340,8 @@ def trace(x: Blob, /, *, offset: int = 0, dtype: DTypeLike | None = None) -> Blo
 def vecdot(x1: Blob, x2: Blob, /, *, axis: int = -1, **other: Never) -> Blob:
     """Multiply vectors, or stacks of them: the sum of ``conj(x1) * x2`` along one axis.
 
-    Parameters
-    ----------
-    x1, x2
-        Blobs; their other axes broadcast.
-    axis
-        The axis of the vectors, counted from the last, of the same size in both.
-
-    Returns
-    -------
-    Blob
-        A new Blob without that axis.
-
-    Raises
-    ------
-    ValueError
-        If the sizes of the axis differ, or the axis is out of range.
+    The other axes broadcast. Raises a ValueError if the sizes of the axis differ, or the axis is
+    out of range.
     """
     x1, x2 = require_blobs("vecdot", (x1, x2))
     return refuse(other) if other else apply("vecdot", x1, x2, axis=axis)
@@ -512,19 +356,10 @@ def vector_norm(
     ord: float = 2,
     **other: Never,
 ) -> Blob:
-    """Compute the norms of vectors, real.
+    """Compute the norms of vectors, real. Several axes, or all (None), count as one.
 
-    Parameters
-    ----------
-    x
-        Of any shape.
-    axis
-        The axis of the vectors; several axes, or all (None), are flattened to one.
-    keepdims
-        Keep these axes, with size 1.
-    ord
-        The p of the p-norm; inf and -inf for the largest and the smallest absolute value, 0 for the
-        number of nonzero elements.
+    `ord` is the p of the p-norm; inf and -inf for the largest and the smallest absolute value, 0
+    for the number of nonzero elements. `keepdims` keeps the axes, with size 1.
     """
     if other:
         refuse(other)

@@ -4,8 +4,9 @@ https://data-apis.org/array-api/2025.12/API_specification/manipulation_functions
 
 Functions that return views read no element and cause no transfer. The others compute on their
 operands' device, without a transfer; if the operands are on both the CPU and an accelerator, they
-compute on the accelerator. Without a Blob among the operands, they raise a TypeError. An axis out
-of range raises an IndexError.
+compute on the accelerator. Without a Blob among the operands, they raise a TypeError. An axis or
+position out of range raises an IndexError, one given twice and shapes that do not match a
+ValueError.
 """
 
 from __future__ import annotations
@@ -27,19 +28,9 @@ from syncblob.calls.operands import as_blob
 
 
 def broadcast_arrays(*arrays: Blob) -> tuple[Blob, ...]:
-    """Broadcast Blobs to their common shape; see `broadcast_to`.
+    """Broadcast Blobs to their common shape, as views; see `broadcast_to`.
 
     Each stays on its device. An array of another library is copied, for that of the first Blob.
-
-    Returns
-    -------
-    tuple of Blob
-        Views, one for each Blob; const views if elements are repeated.
-
-    Raises
-    ------
-    ValueError
-        If the shapes do not broadcast.
     """
     operands: tuple[Any, ...] = arrays
     blobs = list(require_blobs("broadcast_arrays", operands))
@@ -53,29 +44,14 @@ def broadcast_arrays(*arrays: Blob) -> tuple[Blob, ...]:
 
 
 def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the shape to which shapes broadcast; ``()`` without arguments.
-
-    Raises
-    ------
-    ValueError
-        If they do not broadcast.
-    """
+    """Return the shape to which shapes broadcast; ``()`` without arguments."""
     return np.broadcast_shapes(*shapes)
 
 
 def broadcast_to(x: Blob, /, shape: tuple[int, ...]) -> Blob:
     """Return a view of another shape, which repeats elements along axes of length 1.
 
-    Returns
-    -------
-    Blob
-        A const view if elements are repeated, because a write to one would change the others; else
-        a writable view.
-
-    Raises
-    ------
-    ValueError
-        If `x` does not broadcast to the shape.
+    It is const if elements are repeated, because a write to one would change the others.
     """
     x = as_blob("broadcast_to", x)
     result: Blob = view(x, "broadcast_to", lambda a: np.broadcast_to(a, shape))
@@ -89,39 +65,15 @@ def broadcast_to(x: Blob, /, shape: tuple[int, ...]) -> Blob:
 
 
 def expand_dims(x: Blob, /, axis: int | tuple[int, ...], **other: Never) -> Blob:
-    """Return a view with axes of length 1 at the given positions of the result.
-
-    Raises
-    ------
-    IndexError
-        If a position is out of range.
-    ValueError
-        If a position is given twice.
-    """
+    """Return a view with axes of length 1 at the given positions of the result."""
     return refuse(other) if other else view(x, "expand_dims", lambda a: np.expand_dims(a, axis))
 
 
 def reshape(x: Blob, /, shape: tuple[int, ...], *, copy: bool | None = None) -> Blob:
-    """Return the elements in C order in another shape.
+    """Return the elements in C order in another shape, one dimension of which may be -1.
 
-    Parameters
-    ----------
-    x
-        The Blob.
-    shape
-        The new dimensions; one may be -1.
-    copy
-        None copies only if the strides allow no view, True always, False never.
-
-    Returns
-    -------
-    Blob
-        A view, or a new Blob if the elements are copied.
-
-    Raises
-    ------
-    ValueError
-        If the number of elements differs, or if `copy` is False and a view is impossible.
+    This is a view, or a new Blob if the strides allow no view or `copy` is True. Raises a
+    ValueError if the number of elements differs, or if `copy` is False and a view is impossible.
     """
     if type(x) is not Blob:
         x = as_blob("reshape", x)
@@ -129,13 +81,7 @@ def reshape(x: Blob, /, shape: tuple[int, ...], *, copy: bool | None = None) -> 
 
 
 def squeeze(x: Blob, /, axis: int | tuple[int, ...], **other: Never) -> Blob:
-    """Return a view without the given axes, which have length 1.
-
-    Raises
-    ------
-    ValueError
-        If one of them has another length.
-    """
+    """Return a view without the given axes, which have length 1."""
     if other:
         refuse(other)
     return view(x, "squeeze", lambda a: a.squeeze(normalize_axis_tuple(axis, a.ndim)))
@@ -156,26 +102,12 @@ def _flipped(a: Any, axis: int | tuple[int, ...] | None) -> Any:
 
 
 def moveaxis(x: Blob, source: int | tuple[int, ...], destination: int | tuple[int, ...], /) -> Blob:
-    """Return a view with axes moved to new positions; the others keep their order.
-
-    Raises
-    ------
-    IndexError
-        If an axis or a position is out of range.
-    ValueError
-        If one is repeated, or the numbers of sources and destinations differ.
-    """
+    """Return a view with axes moved to new positions; the others keep their order."""
     return view(x, "moveaxis", lambda a: np.moveaxis(a, source, destination))
 
 
 def permute_dims(x: Blob, /, axes: tuple[int, ...]) -> Blob:
-    """Return a view with the axes permuted.
-
-    Raises
-    ------
-    ValueError
-        If `axes` is not a permutation of the axes.
-    """
+    """Return a view with the axes permuted."""
     return view(x, "permute_dims", lambda a: a.transpose(normalize_axis_tuple(axes, a.ndim)))
 
 
@@ -189,25 +121,9 @@ def roll(
 ) -> Blob:
     """Shift elements along axes; elements shifted beyond one end re-enter at the other.
 
-    Parameters
-    ----------
-    x
-        The Blob.
-    shift
-        The number of places, towards higher indices if positive. A tuple has one entry for each
-        entry of `axis`; an integer applies to all of them.
-    axis
-        The axes; None shifts the elements in C order, and restores the shape.
-
-    Returns
-    -------
-    Blob
-        A new Blob.
-
-    Raises
-    ------
-    ValueError
-        If `shift` is a tuple and `axis` is not a tuple of the same length.
+    `shift` is the number of places, towards higher indices if positive: for all axes, or a tuple
+    with one for each of the tuple `axis`, else a ValueError. `axis` None shifts the elements in C
+    order, and restores the shape.
     """
     # NumPy would broadcast the two; the standard requires equal lengths.
     if isinstance(shift, tuple) and not (isinstance(axis, tuple) and len(axis) == len(shift)):
@@ -216,13 +132,7 @@ def roll(
 
 
 def unstack(x: Blob, /, *, axis: int = 0, **other: Never) -> tuple[Blob, ...]:
-    """Split a Blob along an axis, which is removed.
-
-    Returns
-    -------
-    tuple of Blob
-        One view for each index of the axis.
-    """
+    """Split a Blob along an axis, which is removed, into one view for each of its indices."""
     x = refuse(other) if other else as_blob("unstack", x)
     axis = normalize_axis_index(axis, x.ndim)
     before = (slice(None),) * axis
@@ -233,25 +143,7 @@ def unstack(x: Blob, /, *, axis: int = 0, **other: Never) -> tuple[Blob, ...]:
 
 
 def concat(arrays: Sequence[Blob], /, *, axis: int | None = 0, **other: Never) -> Blob:
-    """Join Blobs along an existing axis.
-
-    Parameters
-    ----------
-    arrays
-        Blobs whose shapes are equal except along that axis. Dtypes are promoted as in NumPy.
-    axis
-        The axis; None flattens the Blobs first.
-
-    Returns
-    -------
-    Blob
-        A new Blob.
-
-    Raises
-    ------
-    ValueError
-        If there are no Blobs, or their shapes do not match.
-    """
+    """Join Blobs along an axis; None flattens them first. Dtypes are promoted as in NumPy."""
     return refuse(other) if other else apply(_concat, *require_some("concat", arrays), axis=axis)
 
 
@@ -261,25 +153,9 @@ def _concat(xp: Any, *arrays: Any, axis: int | None) -> Any:
 
 
 def stack(arrays: Sequence[Blob | np.generic], /, *, axis: int = 0, **other: Never) -> Blob:
-    """Join Blobs of the same shape along a new axis.
+    """Join Blobs of one shape along a new axis of the result, promoting dtypes as NumPy does.
 
-    Parameters
-    ----------
-    arrays
-        Blobs, or NumPy scalars, which iterating over a Blob yields; they are brought to the device
-        of the first Blob. Dtypes are promoted as in NumPy.
-    axis
-        The position of the new axis in the result.
-
-    Returns
-    -------
-    Blob
-        A new Blob.
-
-    Raises
-    ------
-    ValueError
-        If there are no Blobs, or their shapes differ.
+    NumPy scalars, which iterating over a Blob yields, are brought to the device of the first Blob.
     """
     return refuse(other) if other else apply(_stack, *require_some("stack", arrays), axis=axis)
 
@@ -289,31 +165,12 @@ def _stack(xp: Any, *arrays: Any, axis: int) -> Any:
 
 
 def repeat(x: Blob, repeats: int | Blob, /, *, axis: int | None = None, **other: Never) -> Blob:
-    """Repeat each element.
+    """Repeat each element along an axis; None flattens `x` first.
 
-    Parameters
-    ----------
-    x
-        The Blob.
-    repeats
-        The number of repetitions: an integer, or a Blob of integers with one entry for all elements
-        or one for each. A Blob on an accelerator synchronizes, because its contents determine the
-        shape of the result.
-    axis
-        The axis along which to repeat; None flattens `x` first.
-
-    Returns
-    -------
-    Blob
-        A new Blob; 1-d if `axis` is None.
-
-    Raises
-    ------
-    TypeError
-        If `repeats` is neither an integer nor an array of integers.
-    ValueError
-        If a count is negative, `repeats` does not broadcast to the length of the axis, or the
-        result cannot be addressed.
+    `repeats` is an integer, or a Blob of integers with one entry for all elements or one for each.
+    On an accelerator such a Blob synchronizes, because its contents determine the shape of the
+    result. Raises a TypeError for other `repeats`; a ValueError if a count is negative, they do not
+    broadcast to the length of the axis, or the result cannot be addressed.
     """
     x = refuse(other) if other else as_blob("repeat", x, repeats)
     counts = repeats if isinstance(repeats, int) else require_indices("repeat", repeats, x)
@@ -323,24 +180,5 @@ def repeat(x: Blob, repeats: int | Blob, /, *, axis: int | None = None, **other:
 
 
 def tile(x: Blob, repetitions: tuple[int, ...], /) -> Blob:
-    """Repeat a whole Blob along its axes.
-
-    Parameters
-    ----------
-    x
-        The Blob.
-    repetitions
-        The number of copies along each axis. Fewer numbers than axes apply to the last axes; for
-        more, `x` gets leading axes of length 1.
-
-    Returns
-    -------
-    Blob
-        A new Blob.
-
-    Raises
-    ------
-    ValueError
-        If a number is negative.
-    """
+    """Repeat a whole Blob along its axes. Fewer numbers than axes apply to the last ones."""
     return apply("tile", x, reps=repetitions)

@@ -5,7 +5,7 @@ https://data-apis.org/array-api/2025.12/API_specification/searching_functions.ht
 Every function returns new Blobs. It computes on its operands' device, without a transfer; if they
 are on both the CPU and an accelerator, it computes on the accelerator. Beside a Blob, operands may
 be arrays of other libraries. Indices are 64-bit integers. An axis out of range raises an
-IndexError.
+IndexError, a maximum or minimum without elements a ValueError.
 """
 
 from __future__ import annotations
@@ -24,24 +24,12 @@ if TYPE_CHECKING:
 
 
 def argmax(x: Blob, /, *, axis: int | None = None, keepdims: bool = False, **other: Never) -> Blob:
-    """Return the indices of the first maxima along an axis, or in C order if it is None.
-
-    Raises
-    ------
-    ValueError
-        If there are no elements.
-    """
+    """Return the indices of the first maxima along an axis, or in C order if it is None."""
     return refuse(other) if other else apply("argmax", x, axis=axis, keepdims=keepdims)
 
 
 def argmin(x: Blob, /, *, axis: int | None = None, keepdims: bool = False, **other: Never) -> Blob:
-    """Return the indices of the first minima along an axis, or in C order if it is None.
-
-    Raises
-    ------
-    ValueError
-        If there are no elements.
-    """
+    """Return the indices of the first minima along an axis, or in C order if it is None."""
     return refuse(other) if other else apply("argmin", x, axis=axis, keepdims=keepdims)
 
 
@@ -58,19 +46,9 @@ def _count_nonzero(np: Any, x: Any, **kwargs: Any) -> Any:
 
 
 def nonzero(x: Blob, /) -> tuple[Blob, ...]:
-    """Return the indices of the nonzero elements, in C order.
+    """Return the indices of the nonzero elements, in C order, one Blob for each axis.
 
     On an accelerator this synchronizes, because the contents determine the shape of the results.
-
-    Returns
-    -------
-    tuple of Blob
-        One for each axis.
-
-    Raises
-    ------
-    ValueError
-        If `x` is 0-d.
     """
     x = as_blob("nonzero", x)
     if not x.shape:
@@ -86,32 +64,12 @@ def searchsorted(
     side: Literal["left", "right"] = "left",
     sorter: Blob | None = None,
 ) -> Blob:
-    """Return the indices at which to insert values to keep a Blob sorted.
+    """Return the indices at which to insert values to keep a Blob sorted, with the shape of `x2`.
 
-    Parameters
-    ----------
-    x1
-        A Blob with one axis, in ascending order; NaN comes last, as in the result of `sort`.
-    x2
-        The values: a Blob, or a scalar, which takes the dtype of `x1` if possible.
-    side
-        ``"left"`` returns the first suitable index, ``"right"`` the last.
-    sorter
-        Indices that put `x1` in ascending order.
-
-    Returns
-    -------
-    Blob
-        Indices, with the shape of `x2`.
-
-    Raises
-    ------
-    ValueError
-        If `x1` does not have one axis, the length of `sorter` differs, or `side` is something else.
-    TypeError
-        If the dtype of `sorter` is not an integer dtype.
-    OverflowError
-        If an integer does not fit into the dtype of `x1`.
+    `x1` is in ascending order, or `sorter` has the indices that put it so; NaN comes last. A scalar
+    `x2` takes the dtype of `x1` if possible; an OverflowError if an integer does not fit. `side`
+    ``"left"`` returns the first suitable index, ``"right"`` the last. Raises a TypeError if the
+    dtype of `sorter` is not an integer dtype, a ValueError for other shapes and sides.
     """
     x1 = as_blob("searchsorted", x1, x2)
     x1, x2 = require_blob_and_scalar("searchsorted", x1, x2)
@@ -128,23 +86,10 @@ def _searchsorted(xp: Any, a: Any, values: Any, sorter: Any, *, side: str) -> An
 
 
 def where(condition: Blob, x1: Blob | complex, x2: Blob | complex, /) -> Blob:
-    """Choose elements of `x1` where a condition is true, and of `x2` elsewhere.
+    """Choose elements of `x1` where a condition is true (nonzero), and of `x2` elsewhere.
 
-    Parameters
-    ----------
-    condition
-        A Blob of bool; in other dtypes, nonzero elements are true.
-    x1, x2
-        Blobs, one of which may be a Python scalar. The three operands broadcast.
-
-    Raises
-    ------
-    TypeError
-        If both of `x1` and `x2` are scalars, or no operand is a Blob.
-    ValueError
-        If the shapes do not broadcast.
-    OverflowError
-        If a scalar does not fit into the dtype of the result.
+    One of `x1` and `x2` may be a Python scalar; an OverflowError if it does not fit into the dtype
+    of the result. The three broadcast.
     """
     if not isinstance(condition, BlobCore):
         condition = as_blob("where", condition, x1, x2)  # type: ignore[unreachable]  # callers may have no types

@@ -44,20 +44,7 @@ class UniqueInverseResult(NamedTuple):
 
 
 def isin(x1: Blob | int, x2: Blob | int, /, *, invert: bool = False) -> Blob:
-    """Return for each element of `x1` whether it is in `x2`.
-
-    Parameters
-    ----------
-    x1, x2
-        Blobs, one of which may be a Python scalar.
-    invert
-        Return whether it is not in `x2`.
-
-    Returns
-    -------
-    Blob
-        A Blob of bool, with the shape of `x1`.
-    """
+    """Return for each element of `x1` whether it is in `x2`, or whether it is not, if `invert`."""
     x1, x2 = require_blob_and_scalar("isin", x1, x2)
     return apply(_isin, x1, x2, invert=invert)
 
@@ -72,18 +59,10 @@ def _isin(xp: Any, a1: Any, a2: Any, *, invert: bool) -> Any:
 
 
 def unique_all(x: Blob, /) -> UniqueAllResult:
-    """Return the unique elements, their indices, and their counts.
+    """Return the unique elements, along one axis, with indices and counts.
 
-    Returns
-    -------
-    values
-        The unique elements, in ascending order, along one axis.
-    indices
-        For each of `values`, the index of its first occurrence in `x`, in C order.
-    inverse_indices
-        For each element of `x`, its index in `values`; with the shape of `x`.
-    counts
-        For each of `values`, the number of its occurrences.
+    `indices` are those of their first occurrences in `x`, in C order; `inverse_indices`, of the
+    shape of `x`, give `x` from `values`; `counts` are the numbers of occurrences.
     """
     return UniqueAllResult(*_unique(x, return_index=True, return_inverse=True, return_counts=True))
 

@@ -26,16 +26,7 @@ def argsort(
 ) -> Blob:
     """Return the indices that sort a Blob along an axis.
 
-    Parameters
-    ----------
-    x
-        The Blob.
-    axis
-        The axis.
-    descending
-        Sort in descending order.
-    stable
-        Keep the order of equal elements, in either direction.
+    With `stable`, equal elements keep their order, in either direction.
     """
     x = refuse(other) if other else as_blob("argsort", x)
     axis = normalize_axis_index(axis, x.ndim)

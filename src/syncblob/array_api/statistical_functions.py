@@ -60,23 +60,10 @@ def _cumulative(name: str, results: str, initial: int) -> Any:
         wanted = None if dtype is None else as_dtype(dtype)
         return apply(name, x, axis=axis, dtype=wanted, include_initial=include_initial)
 
-    function.__doc__ = f"""Return the cumulative {results} along an axis.
+    function.__doc__ = f"""Return the cumulative {results} along an axis, or along the only one.
 
-    Parameters
-    ----------
-    x
-        The Blob. A 0-d Blob counts as one with a single element.
-    axis
-        The axis. Required if `x` has several axes.
-    dtype
-        As for `sum`.
-    include_initial
-        Include the initial {initial}, which makes the axis longer by one.
-
-    Raises
-    ------
-    ValueError
-        If `x` has several axes and `axis` is None.
+    `dtype` as for `sum`. `include_initial` includes the initial {initial}, which makes the axis
+    longer by one. A 0-d Blob counts as one with a single element.
     """
     return function
 
@@ -88,32 +75,17 @@ name_made_functions(globals())
 
 
 def max(x: Blob, /, *, axis: Axes = None, keepdims: bool = False, **other: Never) -> Blob:
-    """Return the maximum along axes; NaN if an element is NaN.
-
-    Raises
-    ------
-    ValueError
-        If there are no elements.
-    """
+    """Return the maximum along axes; NaN if an element is NaN. Without elements a ValueError."""
     return refuse(other) if other else apply("max", x, axis=axis, keepdims=keepdims)
 
 
 def mean(x: Blob, /, *, axis: Axes = None, keepdims: bool = False, **other: Never) -> Blob:
-    """Return the arithmetic mean along axes; NaN if there are no elements.
-
-    The result has the dtype of `x`; float64 for integers.
-    """
+    """Return the arithmetic mean along axes, float64 for integers; NaN if there are no elements."""
     return refuse(other) if other else apply("mean", x, axis=axis, keepdims=keepdims)
 
 
 def min(x: Blob, /, *, axis: Axes = None, keepdims: bool = False, **other: Never) -> Blob:
-    """Return the minimum along axes; NaN if an element is NaN.
-
-    Raises
-    ------
-    ValueError
-        If there are no elements.
-    """
+    """Return the minimum along axes; NaN if an element is NaN. Without elements a ValueError."""
     return refuse(other) if other else apply("min", x, axis=axis, keepdims=keepdims)
 
 
@@ -126,17 +98,7 @@ def prod(
     keepdims: bool = False,
     **other: Never,
 ) -> Blob:
-    """Return the product of the elements along axes; 1 if there are none.
-
-    Parameters
-    ----------
-    x
-        The Blob.
-    axis, keepdims
-        As described at the top of this module.
-    dtype
-        As for `sum`.
-    """
+    """Return the product of the elements along axes; 1 if there are none. `dtype` as for `sum`."""
     wanted = None if dtype is None else as_dtype(dtype)
     return refuse(other) if other else apply("prod", x, axis=axis, dtype=wanted, keepdims=keepdims)
 
@@ -166,15 +128,8 @@ def sum(
 ) -> Blob:
     """Return the sum of the elements along axes; 0 if there are none.
 
-    Parameters
-    ----------
-    x
-        The Blob.
-    axis, keepdims
-        As described at the top of this module.
-    dtype
-        The dtype of the result and of the sum. None for that of `x`; for integers of fewer than 64
-        bits, int64 or uint64.
+    `dtype` is that of the result and of the sum: None for that of `x`; for integers of fewer than
+    64 bits, int64 or uint64.
     """
     if axis is None and dtype is None and not (keepdims or other):
         return unary(corrected.sum, x)
@@ -194,22 +149,9 @@ def var(
 ) -> Blob:
     """Return the variance along axes.
 
-    Parameters
-    ----------
-    x
-        The Blob.
-    axis, keepdims
-        As described at the top of this module.
-    correction
-        The divisor is the number of elements minus `correction`; 1 for a sample. If the divisor is
-        not positive, the variance is NaN.
-    ddof
-        NumPy's name for `correction`, which xarray uses.
-
-    Raises
-    ------
-    ValueError
-        If both are given.
+    The divisor is the number of elements minus `correction`, 1 for a sample; the variance is NaN if
+    it is not positive. `ddof` is NumPy's name for `correction`, which xarray uses; a ValueError if
+    both are given.
     """
     return refuse(other) if other else _spread("var", x, axis, correction, ddof, keepdims)
 

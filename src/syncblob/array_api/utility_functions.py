@@ -24,20 +24,14 @@ if TYPE_CHECKING:
 def all(
     x: Blob, /, *, axis: int | tuple[int, ...] | None = None, keepdims: bool = False, **other: Never
 ) -> Blob:
-    """Test whether all elements along axes are true, that is nonzero.
-
-    NaN and the infinities are true. The result is true if there are no elements.
-    """
+    """Test whether all elements along axes are true, that is nonzero; true if there are none."""
     return refuse(other) if other else apply("all", x, axis=axis, keepdims=keepdims)
 
 
 def any(
     x: Blob, /, *, axis: int | tuple[int, ...] | None = None, keepdims: bool = False, **other: Never
 ) -> Blob:
-    """Test whether any element along axes is true, that is nonzero.
-
-    NaN and the infinities are true. The result is false if there are no elements.
-    """
+    """Test whether any element along axes is true, that is nonzero; false if there are none."""
     return refuse(other) if other else apply("any", x, axis=axis, keepdims=keepdims)
 
 
@@ -51,24 +45,10 @@ def diff(
     append: Blob | None = None,
     **other: Never,
 ) -> Blob:
-    """Return the differences of neighbouring elements along an axis.
+    """Return the differences of neighbouring elements along an axis, taken `n` times.
 
-    Parameters
-    ----------
-    x
-        The Blob. For bool, the result tells whether neighbours differ.
-    axis
-        The axis, which `n` shortens.
-    n
-        How many times to take the difference.
-    prepend, append
-        Blobs to join before and after `x` first; their shapes are equal to that of `x` except along
-        `axis`.
-
-    Raises
-    ------
-    ValueError
-        If `n` is negative, or the shapes do not match.
+    For bool, they tell whether neighbours differ. `prepend` and `append` are joined before and
+    after `x` first. Raises a ValueError if `n` is negative, or the shapes do not match.
     """
     arrays = [part for part in (prepend, x, append) if part is x or part is not None]
     parts = refuse(other) if other else require_blobs("diff", arrays)

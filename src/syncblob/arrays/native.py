@@ -48,16 +48,9 @@ def native_array(
 
     Also returns whether the array has no other owner.
 
-    Raises
-    ------
-    ValueError, BufferError
-        If `copy` is False, and `x` has no array memory or does not share it.
-    BufferError
-        If `x` is a tensor whose memory does not hold its values.
-    TypeError
-        If `x` is a masked array.
-    OverflowError
-        If `x` has an integer of more than 64 bits.
+    Raises ValueError, BufferError if `copy` is False, and `x` has no array memory or does not share
+    it; BufferError if `x` is a tensor whose memory does not hold its values; TypeError if `x` is a
+    masked array; OverflowError if `x` has an integer of more than 64 bits.
     """
     if isinstance(x, np.ndarray):
         _require_no_mask(x)
@@ -162,13 +155,8 @@ def array_of_tensor(x: Any, *, keep: bool) -> NDArray[Any] | None:
 
     None for other objects, and if PyTorch or NumPy refuses.
 
-    Parameters
-    ----------
-    x
-        Perhaps a tensor of PyTorch.
-    keep
-        Whether the memory is kept, and not only read. It is faster, but PyTorch refuses to resize
-        the tensor from then on.
+    `keep` says whether the memory is kept, and not only read. It is faster, but PyTorch refuses to
+    resize the tensor from then on.
     """
     torch = sys.modules.get("torch")
     if torch is None or type(x) is not getattr(torch, "Tensor", None) or not x.is_cpu:
@@ -194,12 +182,8 @@ def buffer_of(
 
     `accelerator` is that of the memory, if it has one; that of the buffer is also returned.
 
-    Raises
-    ------
-    TypeError
-        If the dtype is not that of the layout, or the array is not on that side.
-    ValueError
-        If the size differs, or the array is not C-contiguous, aligned and writable.
+    Raises TypeError if the dtype is not that of the layout, or the array is not on that side;
+    ValueError if the size differs, or the array is not C-contiguous, aligned and writable.
     """
     if not (any(hasattr(array, protocol) for protocol in PROTOCOLS) or is_on_device(array)):
         of_dtype = "" if layout is None else f" of dtype {layout.dtype}"

@@ -1,5 +1,4 @@
-"""What a Blob is made of; the class itself, with every public name, is in `syncblob._blob`.
+"""What a Blob is made of: `core`, and classes with the methods of one subject each.
 
-`core` has the fields and the methods that the other modules use. `operators` is a mixin. The other
-modules contain functions whose first argument is a Blob.
+Functions beside them take the Blob first. The class itself is in `syncblob._blob`.
 """

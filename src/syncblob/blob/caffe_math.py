@@ -9,17 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from syncblob.blob.core import BlobCore
 from syncblob.calls.results import write_by
 from syncblob.devices import Side
-from syncblob.guards import require_device
 from syncblob.memory import CONST, Head, SyncedMemory, compute
-
-if TYPE_CHECKING:
-    from syncblob.blob.core import BlobCore
+from syncblob.transfers import require_device
 
 # The number of elements converted at a time, so that temporary arrays fit in the cache.
 _BLOCK = 1 << 16
@@ -35,24 +33,69 @@ _ACCUMULATORS = {
 }
 
 
-def update(blob: BlobCore) -> None:
-    """Subtract diff from data; see `Blob.update`."""
-    blob.require_writable("update")
-    if blob.dtype.kind == "b":
-        raise TypeError("update subtracts, and bool has no subtraction; use an integer dtype")
-    side = _head_side(blob, blob.memory)
-    home = blob.memory.home(side)
-    require_device(home.device, "update")
-    diff = blob.diff_memory()
-    gradient = diff.array(diff.side_of(home), CONST, blob.layout, "update")
-    place = blob.memory, blob.layout, side, "update"
-    write_by(*place, lambda data: (np.subtract, data, gradient, data))
+class CaffeMath(BlobCore):
+    """The methods of a Blob that compute what Caffe's do."""
+
+    __slots__ = ()
+
+    def update(self) -> None:
+        """Subtract diff from data: one step of gradient descent. In the Blob's dtype.
+
+        Runs where data is newest; diff is transferred there if needed. UNINITIALIZED contents
+        count as zeros. TypeError for bool.
+        """
+        self.require_writable("update")
+        if self.dtype.kind == "b":
+            raise TypeError("update subtracts, and bool has no subtraction; use an integer dtype")
+        side = _head_side(self, self.memory)
+        home = self.memory.home(side)
+        require_device(home.device, "update")
+        diff = self.diff_memory()
+        gradient = diff.array(diff.side_of(home), CONST, self.layout, "update")
+        place = self.memory, self.layout, side, "update"
+        write_by(*place, lambda data: (np.subtract, data, gradient, data))
+
+    def asum_data(self) -> float | int:
+        """Return the sum of absolute values of data; ``|re| + |im|`` for complex ones, as BLAS.
+
+        Runs where data is newest, and so transfers nothing; for a SPLIT Blob, on its device. 0 for
+        UNINITIALIZED memory, without allocating it. Floating-point numbers are accumulated in
+        float64, integers in 64 bits, where they wrap around.
+        """
+        return _sum_over(self, self.memory, asum, "asum_data")
+
+    def asum_diff(self) -> float | int:
+        """Return the sum of the absolute values of diff; see `asum_data`."""
+        return _sum_over(self, self.existing_diff(), asum, "asum_diff")
+
+    def sumsq_data(self) -> float | int:
+        """Return the sum of squares of data, or of squared moduli of complex numbers.
+
+        Runs and accumulates as `asum_data`.
+        """
+        return _sum_over(self, self.memory, sumsq, "sumsq_data")
+
+    def sumsq_diff(self) -> float | int:
+        """Return the sum of the squares of diff; see `sumsq_data`."""
+        return _sum_over(self, self.existing_diff(), sumsq, "sumsq_diff")
+
+    def scale_data(self, factor: complex) -> None:
+        """Multiply data by a factor in place, in the Blob's dtype.
+
+        Runs where `asum_data` does. UNINITIALIZED memory is unchanged. TypeError if the dtype
+        cannot take the factor: a fraction for integers, a complex number for real ones, any for
+        bool.
+        """
+        _scale_memory(self, self.memory, factor, "scale_data")
+
+    def scale_diff(self, factor: complex) -> None:
+        """Multiply diff by a factor in place; see `scale_data`."""
+        _scale_memory(self, self.existing_diff(), factor, "scale_diff")
 
 
-def summed(
+def _sum_over(
     blob: BlobCore, memory: SyncedMemory | None, kernel: Callable[..., Any], reason: str
 ) -> float | int:
-    """Return a sum over data or diff, computed by `asum` or `sumsq`; see `Blob.asum_data`."""
     if memory is None or memory.blank:
         return 0 if blob.dtype.kind in "iub" else 0.0
     side = _head_side(blob, memory)
@@ -62,8 +105,9 @@ def summed(
     return compute(home, kernel, array, home.namespace)
 
 
-def scale(blob: BlobCore, memory: SyncedMemory | None, factor: complex, reason: str) -> None:
-    """Multiply data or diff by a factor in place; see `Blob.scale_data`."""
+def _scale_memory(
+    blob: BlobCore, memory: SyncedMemory | None, factor: complex, reason: str
+) -> None:
     blob.require_writable(reason)
     _require_factor(factor, blob.dtype)
     if memory is None or memory.blank:
@@ -74,10 +118,7 @@ def scale(blob: BlobCore, memory: SyncedMemory | None, factor: complex, reason: 
 
 
 def _head_side(blob: BlobCore, memory: SyncedMemory) -> Side:
-    """Return the side on which Caffe computes: the head's, or the accelerator for SYNCED.
-
-    For UNINITIALIZED and SPLIT, it is the side of the device.
-    """
+    """Return the side on which Caffe computes: the head's, the accelerator, or the device's."""
     side = blob.accelerator_side(memory)
     head = memory.head_of(blob.layout, side)
     if head in {Head.UNINITIALIZED, Head.SPLIT}:

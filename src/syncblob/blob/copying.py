@@ -2,63 +2,189 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
 from syncblob._dtypes import SUPPORTED, is_bfloat16, is_supported, numpy_dtype
 from syncblob._layout import Layout
 from syncblob.arrays.native import native_array
-from syncblob.blob.core import AnyBlob, BlobCore, fresh
+from syncblob.blob.core import BlobCore, Gradient, fresh
 from syncblob.blob.flags import Flags
-from syncblob.blob.resize import assign
+from syncblob.blob.replace_memory import assign
 from syncblob.calls.choose_home import require_device_of
 from syncblob.calls.operands import blob_to_read
 from syncblob.devices import HOST, Accelerator, Device, Side, home_of
-from syncblob.guards import require_device
 from syncblob.memory import CONST, MUTABLE, Shortcut, SyncedMemory, compute, from_the_start
+from syncblob.transfers import require_device
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
 
-def copy(blob: AnyBlob, order: str) -> AnyBlob:
-    """Return an independent copy of data and diff; see `Blob.copy`."""
-    if order != "C":
-        axes = _axes_in_memory(blob, order)
-        result = copy(blob.derive(lambda a: a.transpose(axes)), "C")
-        layout = result.layout.derive(lambda a: a.transpose(np.argsort(axes)))
-        return blob.from_memory(result.memory, layout, home=blob.home, diff=result.own_diff)
-    home = blob.home
-    existing = blob.existing_diff()
-    if existing is None and (blob.raw_array is not None or not blob.memory.blank):
-        try:
-            result = fresh(type(blob), private_array(blob, "copy"), home)
-        except MemoryError:
-            if home.can_hold(2 * blob.nbytes):
-                raise
-        else:
-            held = blob.known_memory
-            partner = None if held is None else held.ledger.buffers.accelerator
-            if home is HOST and partner is not None:
-                result.shortcut = Shortcut(partner, usable=True)
-            return result
-    memory = _duplicate(blob, blob.memory)
-    diff = None if existing is None else _duplicate(blob, existing)
-    layout = Layout.c_order(blob.shape, blob.dtype)
-    return blob.from_memory(memory, layout, home=home, diff=diff)
+class Copies(BlobCore):
+    """The methods of a Blob that copy it."""
+
+    __slots__ = ()
+
+    def copy(self, order: Literal["C", "F", "A", "K"] = "C") -> Self:
+        """Return an independent copy of data, and of diff if there is one.
+
+        Copies on this Blob's device, after transferring what is newer on the other side, so that a
+        second copy transfers nothing. Of a view with gaps only the elements are transferred. The
+        copy of a const view is writable. `order` is its memory layout, as in NumPy.
+        """
+        if order != "C":
+            axes = _axes_in_memory(self, order)
+            result = self.derive(lambda a: a.transpose(axes)).copy()
+            layout = result.layout.derive(lambda a: a.transpose(np.argsort(axes)))
+            return self.from_memory(result.memory, layout, home=self.home, gradient=result.gradient)
+        home = self.home
+        existing = self.existing_diff()
+        if existing is None and (self.raw_array is not None or not self.memory.blank):
+            try:
+                result = fresh(type(self), private_array(self, "copy"), home)
+            except MemoryError:
+                if home.can_hold(2 * self.nbytes):
+                    raise
+            else:
+                held = self.known_memory
+                partner = None if held is None else held.ledger.buffers.accelerator
+                if home is HOST and partner is not None:
+                    result.shortcut = Shortcut(partner, usable=True)
+                return result
+        memory = _duplicate(self, self.memory)
+        diff = None if existing is None else _duplicate(self, existing)
+        layout = Layout.c_order(self.shape, self.dtype)
+        return self.from_memory(memory, layout, home=home, gradient=Gradient(diff))
+
+    def __copy__(self) -> Self:
+        """Copy, as NumPy does; see `copy`."""
+        return self.copy()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """Copy; see `copy`."""
+        del memo
+        return self.copy()
+
+    def astype(  # NumPy's parameters, in their order
+        self,
+        dtype: DTypeLike,
+        order: Any = None,
+        casting: Any = "unsafe",
+        subok: bool = True,  # noqa: FBT002  # NumPy's parameter
+        copy: bool = True,  # noqa: FBT002  # may be given by position, as in NumPy
+    ) -> Self:
+        """Return data in another dtype, converted on this Blob's device.
+
+        Parameters
+        ----------
+        dtype
+            The new dtype. For one that Blobs do not support, the result is an ndarray, converted
+            on the host.
+        order
+            The memory layout, as in NumPy. By default a copy is in C order, as every copy of a
+            Blob.
+        casting
+            Which conversions are allowed, as for `numpy.can_cast`; TypeError for others.
+        subok
+            Without effect: the class stays.
+        copy
+            False returns this Blob itself if nothing changes.
+        """
+        del subok
+        wanted = numpy_dtype(dtype)
+        if wanted not in SUPPORTED and not is_supported(wanted):
+            require_device(HOST.device, "astype")
+            # An ndarray, as of NumPy's functions.
+            array: Any = self.host_elements("astype").astype(wanted, order or "C", casting)
+            return array
+        if order is not None or casting != "unsafe":
+            # NumPy checks the arguments.
+            np.empty(0, self.dtype).astype(wanted, order, casting)
+        if not copy and wanted == self.dtype:
+            kind = "K" if order is None else order.upper()
+            if kind in {"A", "K"} or getattr(Flags(self), f"{kind.lower()}_contiguous"):
+                return self
+        if not HOST.direct:
+            require_device_of("astype", self)
+        return fresh(type(self), private_array(self, "astype", wanted, order or "C"), self.home)
+
+    def to_device(self, device: Device | str, /, *, stream: Any = None) -> Self:
+        """Return this Blob if `device` is its device, else a copy of data on `device`.
+
+        Goes through the host if both are accelerators.
+
+        Parameters
+        ----------
+        device
+            ``"cpu"``, ``"cuda:N"`` or ``"simulated:N"``; NoDeviceError if it is not available.
+        stream
+            None; work is ordered on CuPy's current stream.
+        """
+        if stream is not None:
+            raise ValueError(f"expected stream=None, got {stream!r}; use CuPy's current stream")
+        device = Device(device)
+        if device == self.device:
+            return self
+        home, memory = home_of(device), self.memory
+        if home is HOST or home is memory.accelerator:
+            array = memory.copy_of(memory.side_of(home), self.layout, "to_device")
+            return fresh(type(self), array, home)
+        if memory.accelerator is not None:
+            array = memory.gather(memory.side_of(home), self.layout, "to_device")
+            return fresh(type(self), array, home)
+        contents = np.array(self.host_elements("to_device"), order="C")
+        flat = contents.reshape(-1).view(np.uint8)
+        layout = Layout.c_order(self.shape, self.dtype)
+        memory = SyncedMemory(layout.nbytes, device=device, source=lambda: flat)
+        memory.array(Side.ACCELERATOR, MUTABLE, layout, "to_device")
+        return self.from_memory(memory, layout)
+
+    def copy_from(self, source: Any, *, copy_diff: bool = False, resize: bool = False) -> None:
+        """Copy the data of another Blob, or with `copy_diff` its diff and no data.
+
+        Runs on this Blob's device. Newer contents of the source on the other side are transferred
+        first. This Blob's old contents are not.
+
+        Parameters
+        ----------
+        source
+            A Blob of this shape, or any array (then there is no diff to copy). Another dtype is
+            converted if that is NumPy's ``same_kind``, else it is a TypeError.
+        copy_diff
+            False copies data and leaves diff as it is. True copies diff and leaves data as it is,
+            like Caffe's CopyFrom, or clearer ``blob.diff.copy_from(source.diff)``.
+        resize
+            Take the source's shape first if it differs. Otherwise another shape is a ValueError;
+            equal counts are not enough, as in Caffe.
+
+        Raises
+        ------
+        DeviceMismatchError
+            If the two are on different accelerators.
+        """
+        self.require_writable("copy_from")
+        if not isinstance(source, BlobCore):
+            if copy_diff:
+                raise TypeError(
+                    f"copy_diff=True copies the diff of a Blob and no data, got "
+                    f"{type(source).__name__}; blob.diff.copy_from(array) copies an array into the "
+                    "diff"
+                )
+            source = blob_to_read(native_array(source)[0], self)
+        _require_conversion(source.dtype, self.dtype)
+        if source.shape != self.shape and not resize:
+            raise ValueError(
+                f"copy_from expects shape {self.shape}, got {source.shape}; resize=True takes over "
+                "the shape of the source"
+            )
+        require_device_of("copy_from", self)
+        from_the_start(_copy_contents, self, source, diff=copy_diff)
 
 
 def private_array(blob: BlobCore, reason: str, dtype: Any = None, order: Any = "C") -> Any:
-    """Return the elements as an array of the Blob's home that is the caller's.
-
-    Parameters
-    ----------
-    blob, reason
-        The Blob, and the name of the access.
-    dtype, order
-        Those of the array; None for the dtype of the Blob.
-    """
+    """Return the elements as an array of the Blob's home that is the caller's, in its dtype."""
     home = blob.home
     if home.direct:
         array = blob.raw_array if blob.shortcut.readable else blob.current_array()
@@ -68,10 +194,10 @@ def private_array(blob: BlobCore, reason: str, dtype: Any = None, order: Any = "
             return home.astype(array, array.dtype if dtype is None else dtype, order)
     if dtype is None:
         return blob.memory.copy_of(blob.side, blob.layout, reason)
-    return from_the_start(_converted, blob, reason, dtype, order)
+    return from_the_start(_convert, blob, reason, dtype, order)
 
 
-def _converted(blob: BlobCore, reason: str, dtype: Any, order: Any) -> Any:
+def _convert(blob: BlobCore, reason: str, dtype: Any, order: Any) -> Any:
     array = blob.current_array()
     if array is None:
         array = blob.memory.elements(blob.side, blob.layout, reason)
@@ -90,68 +216,6 @@ def _axes_in_memory(blob: BlobCore, order: str) -> list[int]:
     if order not in {"C", "F"}:
         raise ValueError(f"expected an order of 'C', 'F', 'A' or 'K', got {order!r}")
     return axes if order == "C" else axes[::-1]
-
-
-def astype(blob: AnyBlob, dtype: DTypeLike, order: Any, casting: Any, *, copy: bool) -> AnyBlob:
-    """Return data in another dtype, converted on this Blob's device; see `Blob.astype`."""
-    wanted = numpy_dtype(dtype)
-    if wanted not in SUPPORTED and not is_supported(wanted):
-        require_device(HOST.device, "astype")
-        # An ndarray, as of NumPy's functions.
-        array: Any = blob.host_elements("astype").astype(wanted, order or "C", casting)
-        return array
-    if order is not None or casting != "unsafe":
-        # NumPy checks the arguments.
-        np.empty(0, blob.dtype).astype(wanted, order, casting)
-    if not copy and wanted == blob.dtype:
-        kind = "K" if order is None else order.upper()
-        if kind in {"A", "K"} or getattr(Flags(blob), f"{kind.lower()}_contiguous"):
-            return blob
-    if not HOST.direct:
-        require_device_of("astype", blob)
-    return fresh(type(blob), private_array(blob, "astype", wanted, order or "C"), blob.home)
-
-
-def to_device(blob: AnyBlob, device: Device | str, *, stream: Any) -> AnyBlob:
-    """Return this Blob, or a copy of data on another device; see `Blob.to_device`."""
-    if stream is not None:
-        raise ValueError(f"expected stream=None, got {stream!r}; use CuPy's current stream")
-    device = Device(device)
-    if device == blob.device:
-        return blob
-    home, memory = home_of(device), blob.memory
-    if home is HOST or home is memory.accelerator:
-        array = memory.copy_of(memory.side_of(home), blob.layout, "to_device")
-        return fresh(type(blob), array, home)
-    if memory.accelerator is not None:
-        array = memory.gather(memory.side_of(home), blob.layout, "to_device")
-        return fresh(type(blob), array, home)
-    contents = np.array(blob.host_elements("to_device"), order="C")
-    flat = contents.reshape(-1).view(np.uint8)
-    layout = Layout.c_order(blob.shape, blob.dtype)
-    memory = SyncedMemory(layout.nbytes, device=device, source=lambda: flat)
-    memory.array(Side.ACCELERATOR, MUTABLE, layout, "to_device")
-    return blob.from_memory(memory, layout)
-
-
-def copy_from(blob: BlobCore, source: Any, *, copy_diff: bool, resize: bool) -> None:
-    """Copy the contents of another Blob or an array into this Blob; see `Blob.copy_from`."""
-    blob.require_writable("copy_from")
-    if not isinstance(source, BlobCore):
-        if copy_diff:
-            raise TypeError(
-                f"copy_diff=True copies the diff of a Blob and no data, got "
-                f"{type(source).__name__}; blob.diff.copy_from(array) copies an array into the diff"
-            )
-        source = blob_to_read(native_array(source)[0], blob)
-    _require_conversion(source.dtype, blob.dtype)
-    if source.shape != blob.shape and not resize:
-        raise ValueError(
-            f"copy_from expects shape {blob.shape}, got {source.shape}; resize=True takes over "
-            "the shape of the source"
-        )
-    require_device_of("copy_from", blob)
-    from_the_start(_copy_contents, blob, source, diff=copy_diff)
 
 
 def _copy_contents(blob: BlobCore, source: BlobCore, *, diff: bool) -> None:
@@ -178,7 +242,7 @@ def _duplicate(blob: BlobCore, memory: SyncedMemory) -> SyncedMemory:
     except MemoryError:
         if home.can_hold(2 * layout.nbytes):
             raise
-        # As a Blob that is too large for its device, the copy begins on the host.
+        # A Blob that is too large for its device begins on the host, and so does its copy.
         home, contents = HOST, memory.copy_of(Side.HOST, layout, "copy")
     accelerator = home if isinstance(home, Accelerator) else None
     duplicate = SyncedMemory.adopting(

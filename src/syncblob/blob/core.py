@@ -11,8 +11,7 @@ out of date: its shortcut tells.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
-from weakref import WeakKeyDictionary, ref
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -27,7 +26,6 @@ from syncblob.interop.adopt import adopt
 from syncblob.memory import CONST, FRESH, NO_SHORTCUT, Access, Shortcut, SyncedMemory, acquire, keep
 from syncblob.memory.borrows_and_aliases import NO_LOANS
 from syncblob.memory.changes import finish_write
-from syncblob.memory.living_arrays import Reference
 from syncblob.memory.operations import if_free
 from syncblob.memory.untracked_aliases import expose
 from syncblob.memory.verify import verifying
@@ -52,66 +50,34 @@ _new = object.__new__
 # Stands for the memory of an untouched Blob.
 NO_MEMORY: Any = object()
 
-NO_SHAPE: tuple[None, None] = (None, None)
-
 # The indices into `BlobCore.accessor_arrays`: the side, plus 2 for diff.
 HOST_DATA, GPU_DATA, HOST_DIFF, GPU_DIFF = range(4)
 
-# Also assigned when a buffer is released, so that the Blob does not keep it alive.
-NOTHING_KEPT = (None,) * 4
 
-_SIDES = (Side.HOST, Side.ACCELERATOR)
+class Gradient:
+    """What a Blob and its views have in common: the memory of diff, or None until it is used."""
 
-# For each memory of data that Blobs have left: these Blobs, and the diffs that their views keep.
-_former_diffs: WeakKeyDictionary[SyncedMemory, list[tuple[ref[Any], SyncedMemory]]] = (
-    WeakKeyDictionary()
-)
+    __slots__ = ("memory",)
 
-
-class AccessorArrays:
-    """Arrays over one buffer, from which the accessors of a Blob make views. Never changed.
-
-    Attributes
-    ----------
-    shortcut
-        The shortcut of the buffer.
-    const, writable, exported
-        The arrays: to read, to write, and to export through DLPack; None if that is not possible.
-    tensor
-        What torch functions read on the host, once one was called; see `calls/torch/tensors.py`.
-    """
-
-    __slots__ = ("const", "exported", "shortcut", "tensor", "writable")
-
-    def __init__(
-        self, shortcut: Shortcut, const: Any, writable: Any, exported: Any, tensor: Any = None
-    ) -> None:
-        self.shortcut: Shortcut = shortcut
-        self.const: Any = const
-        self.writable: Any = writable
-        self.exported: Any = exported
-        self.tensor: Any = tensor
-
-    def over(self, shortcut: Shortcut) -> AccessorArrays:
-        """Return the same arrays with another shortcut of their buffer."""
-        return AccessorArrays(shortcut, self.const, self.writable, self.exported, self.tensor)
-
-    def with_tensor(self, tensor: Any) -> AccessorArrays:
-        """Return the same arrays with another tensor."""
-        return AccessorArrays(self.shortcut, self.const, self.writable, self.exported, tensor)
+    def __init__(self, memory: SyncedMemory | None = None) -> None:
+        self.memory: SyncedMemory | None = memory
 
 
-# Stands for the arrays of a view that was read once.
-NOT_YET = AccessorArrays(NO_SHORTCUT, None, None, None)
+class AccessorArrays(NamedTuple):
+    """Arrays over one buffer, from which the accessors of a Blob make views."""
+
+    # The shortcut of the buffer.
+    shortcut: Shortcut
+    # Arrays to read, to write, and to export through DLPack; None if that is not possible.
+    const: Any
+    writable: Any
+    exported: Any
+    # What torch functions read on the host, once one was called; see `calls/torch/tensors.py`.
+    tensor: Any = None
 
 
-def keep_diff(blob: BlobCore) -> None:
-    """Keep the diff for views of the data, whose memory the Blob is about to leave."""
-    diff = blob.own_diff
-    if diff is not None:
-        with making.held:
-            kept = [entry for entry in _former_diffs.get(blob.memory, ()) if entry[0]() is not blob]
-            _former_diffs[blob.memory] = [*kept, (ref(blob), diff)]
+# What a Blob has before an accessor is used, and after a buffer is released.
+NOTHING_KEPT: tuple[AccessorArrays | None, ...] = (None,) * 4
 
 
 def fresh(cls: type[AnyBlob], array: Any, home: Home) -> AnyBlob:
@@ -120,16 +86,15 @@ def fresh(cls: type[AnyBlob], array: Any, home: Home) -> AnyBlob:
     The array must own its memory, or be one that `adopt` accepts. As a function, because looking up
     a class method takes longer.
     """
-    # The attributes are assigned inline, because calling `_fill` would slow every operation.
+    # Inline, because another call would slow every operation.
     blob = _new(cls)
     blob.raw_array = array
     blob.home = home
     blob.shortcut = FRESH
-    blob.known_memory = blob.known_layout = blob.own_diff = blob._base = None
+    blob.known_memory = blob.known_layout = blob.gradient = blob._base = None
     blob.readonly = False
     blob._exposed = ()
     blob.accessor_arrays = NOTHING_KEPT
-    blob.shape_blob = NO_SHAPE
     if home is not HOST:
         keep(blob)
     return blob
@@ -142,15 +107,16 @@ class BlobCore:
     """
 
     __slots__ = {
-        **dict.fromkeys(("__weakref__", "_base", "_exposed")),
-        "accessor_arrays": "Of data, then diff, on the host and on the accelerator.",
+        "__weakref__": None,
+        "_base": "The Blob that a view was taken from, or None.",
+        "_exposed": "Buffers exported through __cuda_array_interface__: consumers keep the Blob.",
+        "accessor_arrays": "Of data on the host and on the accelerator, then of diff; or None.",
+        "gradient": "None until diff is used, or a view is taken; its memory may be too small.",
         "home": "The backend of `device`, on which operations run, or that of the host.",
         "known_layout": "`layout`, or None if it was not asked for yet.",
         "known_memory": "`memory`; None for a fresh Blob and `NO_MEMORY` for an untouched one.",
-        "own_diff": "The memory of its own gradient, or None. It may be too small.",
         "raw_array": "The array that computations use, or None. Current if `shortcut` says so.",
         "readonly": "Whether this Blob is const. Assign `flags.writeable` to change it.",
-        "shape_blob": "A shape, and a Blob that contains it; see `gpu_shape`.",
         "shortcut": "The shortcut of the buffer under `raw_array`.",
     }
 
@@ -172,49 +138,24 @@ class BlobCore:
     #   code that changes `raw_array` and `shortcut` holds `making`. Code that uses the array reads
     #   first the shortcut, then the array, which may be None, then the shortcut's attribute.
 
-    # An array of data, with this shape, dtype and strides; None if none was made yet.
     raw_array: Any
-    # The home of the Blob's device, where operations run and `raw_array` is.
     home: Home
-    # The shortcut of the buffer under the array. For a fresh Blob `FRESH`, or one with the place in
-    # the user's code where the array was taken for a buffer, if it still has another owner, the
-    # entry of the history that its first write is, or the accelerator of the Blob it is a copy of.
+    # For a fresh Blob `FRESH`, or one with the place in the user's code where the array was taken
+    # for a buffer, if it still has another owner, the entry of the history that its first write is,
+    # or the accelerator of the Blob it is a copy of.
     shortcut: Shortcut
-    # The memory of data, and the layout of data in it; None for a fresh Blob. See `memory`,
-    # `layout`.
     known_memory: SyncedMemory | None
     known_layout: Layout | None
-    # The memory of diff; None until the gradient is first used.
-    own_diff: SyncedMemory | None
-    # The Blob that a view was taken from, or None. Its gradient is also the view's gradient.
+    gradient: Gradient | None
     _base: Any
     readonly: bool
-    # Buffers exported through __cuda_array_interface__, whose consumers reference only the Blob.
     _exposed: tuple[Any, ...]
-    # A shape and a Blob that contains it, made by `gpu_shape`.
-    shape_blob: tuple[tuple[int, ...] | None, Any]
-    # Data on the host and on the accelerator, then diff on both; each None until first used.
     accessor_arrays: tuple[AccessorArrays | None, ...]
 
     # --- making ----------------------------------------------------------------------------------
 
-    def _fill(  # noqa: PLR0913, PLR0917  # the fields of a Blob
-        self,
-        memory: SyncedMemory,
-        layout: Layout,
-        home: Home | None,
-        diff: SyncedMemory | None,
-        base: Any,
-        readonly: bool,
-    ) -> None:
-        self._fill_untouched(layout, memory.device_home if home is None else home)
-        self.known_memory = memory
-        self.own_diff = diff
-        self._base = base
-        self.readonly = readonly
-
     def _fill_untouched(self, layout: Layout, home: Home) -> None:
-        self.raw_array = self.own_diff = self._base = None
+        self.raw_array = self.gradient = self._base = None
         self.home = home
         self.shortcut = NO_SHORTCUT
         self.known_memory = NO_MEMORY
@@ -222,7 +163,6 @@ class BlobCore:
         self.readonly = False
         self._exposed = ()
         self.accessor_arrays = NOTHING_KEPT
-        self.shape_blob = NO_SHAPE
 
     @classmethod
     def from_memory(  # noqa: PLR0913  # the fields of a Blob
@@ -231,21 +171,29 @@ class BlobCore:
         layout: Layout,
         *,
         home: Home | None = None,
-        diff: SyncedMemory | None = None,
+        gradient: Gradient | None = None,
         base: Any = None,
         readonly: bool = False,
     ) -> Self:
         """Make a Blob over an existing memory; `home` defaults to that of the memory's device."""
         blob = cls.__new__(cls)
-        blob._fill(memory, layout, home, diff, base, readonly)
+        blob._fill_untouched(layout, memory.device_home if home is None else home)
+        blob.known_memory = memory
+        blob.gradient = gradient
+        blob._base = base
+        blob.readonly = readonly
         return blob
 
     def view_at(self, layout: Layout, *, readonly: bool = False) -> Self:
         """Make a view of this Blob; const if this Blob or `readonly` is."""
-        cls = type(self)
-        blob = cls.__new__(cls)
-        blob._fill(self.memory, layout, self.home, None, self.root(), readonly or self.readonly)
-        return blob
+        return self.from_memory(
+            self.memory,
+            layout,
+            home=self.home,
+            gradient=self.shared_gradient(),
+            base=self.root(),
+            readonly=readonly or self.readonly,
+        )
 
     def view_of_array(self, array: Any, view: Any) -> Self | None:
         """Make a view of this Blob from a view of its array.
@@ -259,13 +207,14 @@ class BlobCore:
         blob.home = self.home
         blob.shortcut = shortcut = self.shortcut
         blob.known_memory = self.known_memory
-        blob.known_layout = blob.own_diff = None
+        blob.known_layout = None
+        gradient = self.gradient
+        blob.gradient = self.shared_gradient() if gradient is None else gradient
         base = self._base
         blob._base = self if base is None else base
         blob.readonly = self.readonly
         blob._exposed = ()
         blob.accessor_arrays = NOTHING_KEPT
-        blob.shape_blob = NO_SHAPE
         if blob.home is not HOST:
             keep(blob)
         return None if self.raw_array is not array or shortcut is NO_SHORTCUT else blob
@@ -322,10 +271,7 @@ class BlobCore:
                     memory = SyncedMemory.adopting(
                         home.wrap(array), accelerator=accelerator, device=home.device
                     )
-                    if home.native:
-                        layout = Layout.dense(array)
-                    else:
-                        layout = Layout.c_order(tuple(array.shape), array.dtype)
+                    layout = Layout.c_order(tuple(array.shape), array.dtype)
                     origin = self.shortcut.buffer
                     if isinstance(origin, Place):
                         expose(memory.ledger, Side.HOST, origin)
@@ -346,8 +292,8 @@ class BlobCore:
                     array = home.own_view(buffer, layout, writable=not self.readonly)
                 shortcut = memory.ledger.shortcut(memory.side_of(home), layout)
                 # An interrupt or a fork before these lines changes nothing: without a memory, the
-                # array is the Blob. The memory comes last: who finds it may copy from the array,
-                # and who has written into it by then has to see that it may be copied.
+                # array is the Blob. The memory comes last: a thread that finds the memory may copy
+                # from the array.
                 if self.known_memory is None:
                     self.known_layout = layout
                     # Another thread may have evicted the buffer already.
@@ -378,16 +324,14 @@ class BlobCore:
     def _used(self) -> set[Any]:
         """Return what an operation on this Blob uses: its home, and its ledgers and theirs."""
         found: set[Any] = {self.home}
-        for memory in (self.known_memory, self.own_diff):
+        diff = None if self.gradient is None else self.gradient.memory
+        for memory in (self.known_memory, diff):
             if memory is not None and memory is not NO_MEMORY:
                 found |= memory._used()
         return found
 
     def _settle(self) -> None:
-        """Make the memory of a result, so that it can be evicted, unless one is being made.
-
-        Another thread may be making that, interrupted by a signal handler that waits for room.
-        """
+        """Make the memory of a result, so that it can be evicted, unless a thread is making it."""
         if self.known_memory is None:
             if_free(making.held, lambda: bool(self._make_memory()), again=True)
 
@@ -396,10 +340,7 @@ class BlobCore:
         return True
 
     def _let_go(self, gone: Callable[[Shortcut], bool]) -> bool:
-        """Drop arrays over windows that are gone; return whether there were any.
-
-        Not if another thread is making a memory; see `_settle`.
-        """
+        """Drop arrays over windows that are gone, and return whether there were any."""
         held = self.known_memory
         if held is None or held is NO_MEMORY:
             return False
@@ -418,23 +359,18 @@ class BlobCore:
     def array_in(self, home: Home, access: Access, reason: str) -> Any:
         """Return data as an array in a home, after an access: the way to an array to compute with.
 
-        For use before the caller returns. After a write, call `finish_write` with the array, also
-        if the write has failed. `lend` of the memory makes arrays for others to keep.
+        For use before the caller returns: an array of NumPy (host, simulated) or CuPy, which must
+        not be written after a const access, although it may be writable. After a write, call
+        `finish_write` with the array, also if the write has failed. `lend` of the memory makes
+        arrays for others to keep.
 
         Parameters
         ----------
-        home
-            The home to compute in, that of the Blob's device or another.
-        access
-            What the caller may do with the array. An overwrite of a Blob with gaps is mutable.
+        home, access
+            The home to compute in, and what the caller may do there. An overwrite of a Blob with
+            gaps is mutable.
         reason
             The name of the access, for the log.
-
-        Returns
-        -------
-        array
-            A NumPy array (host, simulated) or a CuPy array. After a const access it must not be
-            written, although it may be writable.
 
         Raises
         ------
@@ -458,18 +394,13 @@ class BlobCore:
         if array is not None and (shortcut.writable or (not writes and shortcut.readable)):
             return array
         memory, layout = self.memory, self.known_layout or self.layout
-        if array is not None and shortcut.readable:
-            # Only other sides have to be told of the write.
-            buffer = acquire(memory.ledger, shortcut.side, access, layout, reason)
-            if shortcut.writable and shortcut.buffer is buffer:
-                return array
         while True:
             buffer = memory.acquire(self.side, access, layout, reason)
             shortcut, array = self._attach(memory, layout)
             if shortcut.buffer is buffer or (shortcut.writable if writes else shortcut.readable):
                 buffer = shortcut.buffer
             else:
-                # It is a window, or another thread has replaced the buffer meanwhile.
+                # The buffer is a window, or another thread has replaced it meanwhile.
                 array = buffer.view(home, layout, writable=writes, own=True)
             if memory.holds(buffer, self.side, layout):
                 return array
@@ -477,11 +408,8 @@ class BlobCore:
     def current_array(self, reason: str = "") -> Any:
         """Return `raw_array` if it can be read as it is, else None. Allocates nothing.
 
-        Parameters
-        ----------
-        reason
-            The name of an access that brings an existing array up to date, if only the copy can
-            make that fail. By default, nothing is copied.
+        `reason` is the name of an access that brings an existing array up to date, if only the copy
+        can make that fail. By default, nothing is copied.
         """
         shortcut, array = self.shortcut, self.raw_array
         if array is not None and reason and not shortcut.readable:
@@ -507,12 +435,18 @@ class BlobCore:
 
     def host_elements(self, reason: str) -> Any:
         """Return data as an array of the host, only for the caller to copy at once."""
-        # In this order; see `BlobCore`.
+        # The shortcut first; see the invariants.
         shortcut, array = self.shortcut, self.raw_array
         at_hand = array is not None and self.home is HOST
         if at_hand and (shortcut.readable or self.current_array() is array):
             return array
-        return self.memory.elements(Side.HOST, self.layout, reason)
+        kept = self.accessor_arrays[HOST_DATA]
+        if kept is not None and kept.shortcut.readable:
+            return kept.const
+        memory, layout = self.memory, self.layout
+        if layout.gapless and not verifying():
+            return self.const_view(HOST_DATA, reason)
+        return memory.elements(Side.HOST, layout, reason)
 
     def viewable_array(self) -> Any:
         """Return an array over the memory to take views from, which may be out of date.
@@ -561,9 +495,9 @@ class BlobCore:
         """Get the shortcut, and an array over its buffer; None if there is none."""
         shortcut = memory.ledger.shortcut(self.side, layout)
         if shortcut is None or shortcut is NO_SHORTCUT or layout.stop > memory.nbytes:
-            # In the last case, another thread has resized the Blob meanwhile.
+            # The layout may be too large if another thread has resized the Blob meanwhile.
             return NO_SHORTCUT, None
-        # In this order; see the invariants.
+        # The shortcut first; see the invariants.
         array = self.raw_array if self.shortcut is shortcut else None
         if array is None:
             made = None
@@ -576,7 +510,7 @@ class BlobCore:
                     # Another thread has resized the Blob meanwhile, or evicted it.
                     return NO_SHORTCUT, None
                 if self.raw_array is not array:
-                    # Who finds one array, and the same shortcut before and afterwards, has a pair.
+                    # A reader takes the array if it sees the same shortcut before and afterwards.
                     self.shortcut = NO_SHORTCUT
                     self.raw_array = array
                 self.shortcut = shortcut
@@ -659,36 +593,39 @@ class BlobCore:
         """Return the memory of diff, created if it does not exist, or that of data."""
         return self.diff_memory() if diff else self.memory
 
+    def shared_gradient(self) -> Gradient:
+        """Return the gradient that this Blob shares with its views."""
+        gradient = self.gradient
+        if gradient is None:
+            gradient = Gradient()
+            with making.held:
+                if self.gradient is None:
+                    self.gradient = gradient
+                gradient = self.gradient
+        return gradient
+
     def existing_diff(self) -> SyncedMemory | None:
         """Return the memory of diff, or None. Does not create it."""
-        base: BlobCore | None = self._base
-        if base is not None and base.memory is self.memory:
-            diff = base.existing_diff()
-            if diff is None or diff.nbytes >= self.layout.stop:
-                return diff
-        elif base is not None:
-            # The one that was kept for the views over this memory.
-            former = _former_diffs.get(self.memory, ())
-            diff = next((diff for blob, diff in former if blob() is base), None)
-            if diff is not None and diff.nbytes >= self.layout.stop:
-                return diff
-        diff = self.own_diff
-        # An interrupted resize may have left one that is too small.
+        gradient = self.gradient
+        diff = None if gradient is None else gradient.memory
+        # An interrupted resize, or a Blob that shares a smaller one, leaves one that is too small.
         return None if diff is None or diff.nbytes < self.layout.stop else diff
 
     def diff_memory(self) -> SyncedMemory:
         """Return the memory of diff; create it if needed, as large as that of data."""
-        known, base, existing = self.existing_diff(), self._base, self.own_diff
-        if known is None and base is not None and base.memory is self.memory:
-            known = base.diff_memory()
-        # The base may share a smaller one by now.
-        if known is not None and known.nbytes >= self.layout.stop:
+        known = self.existing_diff()
+        if known is not None:
             return known
+        gradient = self.shared_gradient()
+        new = gradient if gradient.memory is None else Gradient()
         diff = self.memory.successor(self.memory.nbytes)
         with making.held:
-            if self.own_diff is existing:
-                self.own_diff = diff
-            return self.own_diff  # type: ignore[return-value]  # another thread may have made it
+            if self.gradient is not gradient or new.memory is not None:
+                # Another thread has made the memory.
+                return self.diff_memory()
+            new.memory = diff
+            self.gradient = new
+            return diff
 
     def require_writable(self, action: str) -> None:
         """Raise unless this Blob can be written."""
@@ -716,13 +653,8 @@ class BlobCore:
         dtype
             Convert to another dtype, as a private, writable copy.
         copy
-            True returns a private, writable copy; False raises if a conversion is needed. A
-            download into the Blob's own host memory is no copy.
-
-        Raises
-        ------
-        ValueError
-            If `copy` is False and a conversion is needed.
+            True returns a private, writable copy; False raises ValueError if a conversion is
+            needed. A download into the Blob's own host memory is no copy.
         """
         if dtype is None and copy is None and (HOST.direct or not verifying()):
             array = self.raw_array
@@ -736,32 +668,16 @@ class BlobCore:
             return self.host_elements("__array__").copy()
         return export_numpy.to_ndarray(self.memory, self.layout, dtype, copy)
 
-    def const_view(self, place: int, reason: str) -> Any:  # the usual cases are inlined
+    def const_view(self, place: int, reason: str) -> Any:
         """Return a read-only array over data or diff on a side."""
         kept = self.accessor_arrays[place]
         if kept is not None and kept.shortcut.readable and place <= GPU_DATA:
             return kept.const.view()
-        memory: Any = self.known_memory
-        layout: Any = self.known_layout
-        if kept is None or place > GPU_DATA:
-            memory = self.diff_memory() if place > GPU_DATA else self.memory
-            layout = self.known_layout or self.layout
-        side = _SIDES[place & 1]
-        if side and memory.device_home is not self.home:
-            side = self.accelerator_side(memory)
+        diff = place > GPU_DATA
+        memory: Any = self.memory_of(diff=diff) if kept is None or diff else self.known_memory
+        layout = self.known_layout or self.layout
+        side = self.accelerator_side(memory) if place & 1 else Side.HOST
         buffer = acquire(memory.ledger, side, CONST, layout, reason)
-        if (
-            not side
-            and kept is None
-            and self._base is not None
-            and memory.ledger.spans.uniform is None
-        ):
-            # Most views of a part are read once. The next read makes arrays to keep. On an
-            # accelerator, their shortcut also tells an eviction when the part was last used.
-            arrays = list(self.accessor_arrays)
-            arrays[place] = NOT_YET
-            self.accessor_arrays = tuple(arrays)
-            return buffer.view(memory.ledger.buffers.homes[side], layout, writable=False)
         # The Blob may have another diff now, because its base shares one.
         if kept is None or kept.shortcut.buffer is not buffer or not kept.shortcut.readable:
             # Asks for the shortcut again.
@@ -771,60 +687,48 @@ class BlobCore:
             return buffer.view(memory.ledger.buffers.homes[side], layout, writable=False)
         return kept.const.view()
 
-    def borrow(self, place: int, access: Access, reason: str) -> Any:  # noqa: C901  # as above
+    def borrow(self, place: int, access: Access, reason: str) -> Any:
         """Return a writable borrow of data or diff on a side."""
-        kept: Any = self.accessor_arrays[place]
-        memory: Any = self.known_memory
-        layout: Any = self.known_layout
-        if kept is None or place > GPU_DATA:
-            memory, layout = self.memory_of(diff=place > GPU_DATA), self.layout
-        if kept is not None and kept.writable is not None:
-            shortcut = kept.shortcut
-            side = shortcut.side
-            # The Blob may have another diff now, as above.
-            if place <= GPU_DATA or shortcut.buffer is memory.whole(side):
-                if not shortcut.writable:
-                    acquire(memory.ledger, side, access, layout, reason)
-                if not shortcut.writable:
-                    # Asks for the shortcut again.
-                    self.keep_arrays(place, memory)
-                    kept = self.accessor_arrays[place] or kept
-                array = kept.writable.view()
-                # Only NumPy arrays have a write permission to revoke.
-                if not side or type(array) is np.ndarray:
-                    lent = memory.ledger.loans[side]
-                    if lent is NO_LOANS:
-                        lent = memory.ledger.own_loans(side)
-                    # As `Borrows.add`, without the call.
-                    borrows = lent.borrows
-                    borrow = Reference(array, borrows.discard)
-                    borrow.start = layout.start
-                    borrow.stop = layout.stop
-                    borrows.live.add(borrow)
-                    if borrows.index is not None:
-                        borrows.file(borrow)
-                if kept.shortcut.writable:
+        kept, diff = self.accessor_arrays[place], place > GPU_DATA
+        # A Blob with kept arrays has a memory.
+        memory: Any = self.memory_of(diff=diff) if kept is None or diff else self.known_memory
+        layout = self.known_layout or self.layout
+        # The Blob may have another diff now, as above.
+        if (
+            kept is not None
+            and kept.writable is not None
+            and (not diff or kept.shortcut.buffer is memory.whole(kept.shortcut.side))
+        ):
+            side = kept.shortcut.side
+            ledger = memory.ledger
+            if not kept.shortcut.writable:
+                acquire(ledger, side, access, layout, reason)
+            if not kept.shortcut.writable:
+                # Asks for the shortcut again.
+                self.keep_arrays(place, memory)
+                kept = self.accessor_arrays[place] or kept
+            array = kept.writable.view()
+            # Only NumPy arrays have a write permission to revoke.
+            if type(array) is np.ndarray:
+                loans = ledger.loans[side]
+                loans = ledger.own_loans(side) if loans is NO_LOANS else loans
+                loans.borrows.add(array, layout.start, layout.stop)
+            if kept.shortcut.writable:
+                return array
+            with ledger.lock:
+                # Beside an alias of another side, no shortcut allows a write.
+                current = ledger.buffers.containing(side, *layout.reach) is kept.shortcut.buffer
+                if current and ledger.is_alone(side, *layout.reach):
                     return array
-                ledger = memory.ledger
-                with ledger.lock:
-                    # Beside an alias of another side.
-                    reach = layout.reach
-                    current = ledger.buffers.containing(side, *reach) is kept.shortcut.buffer
-                    if current and ledger.is_alone(side, *reach):
-                        return array
         self.require_writable(reason)
-        side = _SIDES[place & 1]
-        if side and memory.device_home is not self.home:
-            side = self.accelerator_side(memory)
+        side = self.accelerator_side(memory) if place & 1 else Side.HOST
         array = memory.lend(side, access, layout, reason)
         self.keep_arrays(place, memory)
         return array
 
-    def keep_arrays(self, place: int, memory: SyncedMemory) -> None:  # noqa: C901  # cases
+    def keep_arrays(self, place: int, memory: SyncedMemory) -> None:
         """Keep arrays from which later accesses make views; see ``Home.kept_views``."""
-        side = _SIDES[place & 1]
-        if side and memory.device_home is not self.home:
-            side = self.accelerator_side(memory)
+        side = self.accelerator_side(memory) if place & 1 else Side.HOST
         layout: Layout = self.known_layout or self.layout
         ledger = memory.ledger
         shortcut = ledger.shortcut(side, layout)
@@ -837,7 +741,7 @@ class BlobCore:
             # Another thread has resized the Blob meanwhile.
             return
         if kept is not None and kept.shortcut.buffer is shortcut.buffer:
-            entry = kept.over(shortcut)
+            entry = kept._replace(shortcut=shortcut)
         else:
             home = ledger.buffers.homes[side]
             window = shortcut.buffer
@@ -849,7 +753,7 @@ class BlobCore:
             if self.readonly or (
                 window is not ledger.buffers.windows[side].whole and not home.native
             ):
-                # In the latter case, the borrow has to be an alias; see `hand_out.borrow`.
+                # A borrow over a window has to be an alias there; see `hand_out.borrow`.
                 writable = None
             elif (
                 (side is Side.HOST or not home.native)

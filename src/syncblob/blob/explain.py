@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from syncblob._formatting import counted, joined
-from syncblob.blob.notebook_drawing import HomeSeen, Lent, MemorySeen, document
+from syncblob._formatting import counted, union
+from syncblob.blob.notebook_drawing import FEW, HomeSeen, Lent, MemorySeen, document
 from syncblob.devices import Side
 from syncblob.errors import NoDeviceError
 from syncblob.memory import Head, SyncedMemory
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from syncblob.memory.borrows_and_aliases import Lease
     from syncblob.memory.history import Transition
 
-# The aliases of a side that are described one by one.
-_FEW = 8
+# What other code may write, in the order in which it is listed.
+_LABELS = ("stale alias", "exposed", "alias")
 
 # The width of a picture of a memory, in characters.
 _CELLS = 40
@@ -99,34 +99,27 @@ def _seen(blob: BlobCore, memory: SyncedMemory) -> MemorySeen:
     """Describe a memory of a Blob. Neither transfers nor synchronizes."""
     nbytes, layout = memory.nbytes, blob.layout
     side = blob.accelerator_side(memory)
-    head = f"{memory.head_of(layout, side).name}: {_meaning(memory, layout, side)}"
+    head = f"{memory.head_of(layout, side).name}: {_meaning_of_head(memory, layout, side)}"
     runs = list(memory.spans.runs(0, nbytes))
     homes = []
     for side in memory.sides:
         loans, mine = memory.ledger.loans[side], 1 << side
-
-        def order(lease: Lease, mine: int = mine) -> tuple[bool, int, int]:
-            """Put stale aliases first."""
-            lacking = memory.spans.lacking(lease.start, lease.stop, mine)
-            return not lacking, lease.start, lease.stop
-
-        leases = sorted(list(loans.leases), key=order)  # noqa: C414  # they vanish at any time
-        exposures = loans.exposures
-        lent = [_alias(memory, side, lease) for lease in leases[:_FEW]]
-        others: list[Any] = [*leases[_FEW:], *exposures[_FEW:]]
-        rest = [(one.start, one.stop) for one in others]
-        for exposure in exposures[:_FEW]:
+        lent = [_alias(memory, side, lease) for lease in list(loans.leases)]
+        for exposure in loans.exposures:
             whose = f"the {side.name.lower()} side, to an alias of unknown lifetime"
             where = _bytes(memory, exposure.start, exposure.stop)
             text = f"{whose}, at {exposure.place.line.described()}{where}"
             lent.append(Lent("exposed", text, exposure.start, exposure.stop))
-        newest = joined((run.start, run.stop) for run in runs if run.holders & mine)
-        ended, allocated = [*_ended(memory, side)], memory.buffer(side) is not None
+        lent.sort(key=lambda one: (_LABELS.index(one.label), one.start, one.stop))
+        newest = union((run.start, run.stop) for run in runs if run.holders & mine)
+        ended, allocated = [*_ended_borrows(memory, side)], memory.buffer(side) is not None
         contents = _contents(memory, side)
-        homes.append(HomeSeen(side, contents, allocated, newest, lent, rest, ended))
+        homes.append(HomeSeen(side, contents, allocated, newest, lent, ended))
     history = [str(transition) for transition in memory.history]
     view = layout.start, layout.stop
-    return MemorySeen(head, nbytes, view, _part(memory, layout), homes, history)
+    gaps = "" if layout.gapless else ", with gaps"
+    part = f"bytes {layout.start} to {layout.stop} of {nbytes}{gaps}"
+    return MemorySeen(head, nbytes, view, part, homes, history)
 
 
 def _alias(memory: SyncedMemory, side: Side, lease: Lease) -> Lent:
@@ -138,17 +131,16 @@ def _alias(memory: SyncedMemory, side: Side, lease: Lease) -> Lent:
         text += "; read-only"
     if lacking:
         noted = getattr(lease, "ended", None)
-        since = "" if noted is None else f" since {_access(noted)}"
+        since = "" if noted is None else f" since {_access_of(noted)}"
         text += f"; {'partly ' if lacking < stop - start else ''}stale{since}"
     return Lent("stale alias" if lacking else "alias", text, lease.start, lease.stop)
 
 
-def _access(access: Transition) -> str:
-    """Return the access of an entry of the history, and its line."""
-    return f"{access.reason} at {access.place.line.described()}"
+def _access_of(entry: Transition) -> str:
+    return f"{entry.reason} at {entry.place.line.described()}"
 
 
-def _ended(memory: SyncedMemory, side: Side) -> Iterator[str]:
+def _ended_borrows(memory: SyncedMemory, side: Side) -> Iterator[str]:
     """Describe the last borrows that ended, are still alive, and cannot be written any more."""
     buffer = memory.buffer(side)
     for array, ended, made in memory.ledger.loans[side].ended_borrows(side):
@@ -159,21 +151,19 @@ def _ended(memory: SyncedMemory, side: Side) -> Iterator[str]:
             where = _bytes(memory, low - origin, high - origin)
         # To record each borrow would slow the accessors. None is older than the access that gave
         # its side the contents.
-        created = f"; created no earlier than {_access(made)}" if made else ""
-        yield (
-            f"an array of the {side.name.lower()} side{where}; read-only since {_access(ended)}"
-            f"{created}"
-        )
+        created = f"; created no earlier than {_access_of(made)}" if made else ""
+        since = _access_of(ended)
+        yield f"an array of the {side.name.lower()} side{where}; read-only since {since}{created}"
 
 
 def _rows(memory: MemorySeen) -> list[tuple[str, str]]:
     rows = [(home.side.name.lower(), home.contents) for home in memory.homes]
     rows += _picture(memory)
-    rows += [(lent.label, lent.text) for home in memory.homes for lent in home.lent]
+    rows += [(lent.label, lent.text) for home in memory.homes for lent in home.lent[:FEW]]
     rows += [
-        ("aliases", f"{len(home.rest):,} more of the {home.side.name.lower()} side")
+        ("aliases", f"{len(home.lent) - FEW:,} more of the {home.side.name.lower()} side")
         for home in memory.homes
-        if home.rest
+        if len(home.lent) > FEW
     ]
     rows += [("ended borrow", ended) for home in memory.homes for ended in home.ended]
     rows += [("then", transition) for transition in memory.history]
@@ -184,7 +174,7 @@ def _picture(memory: MemorySeen) -> list[tuple[str, str]]:
     """Draw the map and the ranges of aliases; nothing if all of them cover the whole memory."""
     nbytes = memory.nbytes
     lent = {
-        home.side.name.lower(): [*((one.start, one.stop) for one in home.lent), *home.rest]
+        home.side.name.lower(): [(one.start, one.stop) for one in home.lent]
         for home in memory.homes
     }
     parts = [memory.view, *(part for home in memory.homes for part in home.newest)]
@@ -203,7 +193,7 @@ def _picture(memory: MemorySeen) -> list[tuple[str, str]]:
 def _bar(ranges: Iterable[tuple[int, int]], nbytes: int) -> str:
     """Draw ranges of a memory as a line of blocks, each for an equal share of the bytes."""
     shares = [0.0] * _CELLS
-    for start, stop in joined(ranges):
+    for start, stop in union(ranges):
         for cell in range(start * _CELLS // nbytes, -(-stop * _CELLS // nbytes)):
             low, high = cell * nbytes / _CELLS, (cell + 1) * nbytes / _CELLS
             shares[cell] += max(0.0, min(stop, high) - max(start, low)) / (high - low)
@@ -213,17 +203,12 @@ def _bar(ranges: Iterable[tuple[int, int]], nbytes: int) -> str:
     )
 
 
-def _part(memory: SyncedMemory, layout: Layout) -> str:
-    part = f"bytes {layout.start} to {layout.stop} of {memory.nbytes}"
-    return part if layout.gapless else f"{part}, with gaps"
-
-
 def _bytes(memory: SyncedMemory, start: int, stop: int) -> str:
     """Return a range of bytes as text; empty if it is all of them."""
     return "" if (start, stop) == (0, memory.nbytes) else f", bytes {start} to {stop}"
 
 
-def _meaning(memory: SyncedMemory, layout: Layout, side: Side) -> str:
+def _meaning_of_head(memory: SyncedMemory, layout: Layout, side: Side) -> str:
     head = memory.head_of(layout, side)
     if head is Head.SYNCED:
         return "both sides hold the newest contents"
@@ -260,14 +245,13 @@ def _contents(memory: SyncedMemory, side: Side) -> str:
         state = f"{held} bytes up to date" if held else "older contents"
     borrows = len(memory.ledger.loans[side].borrows)
     lent = f", {counted(borrows, 'writable borrow')}" if borrows else ""
-    return f"{where}{nbytes} bytes, {state}{lent}{_speed(memory, side)}"
+    return f"{where}{nbytes} bytes, {state}{lent}{_note_on_speed(memory, side)}"
 
 
-def _speed(memory: SyncedMemory, side: Side) -> str:
-    """Return a note if a host buffer is not page-locked, else an empty string."""
+def _note_on_speed(memory: SyncedMemory, side: Side) -> str:
     accelerator = memory.accelerator
     if side is Side.HOST and accelerator is not None:
-        # In a forked child this cannot be determined.
+        # A forked child cannot tell.
         with suppress(NoDeviceError):
             if not accelerator.is_page_locked(memory.buffer(side)):
                 return ", not page-locked: copies are slower"

@@ -16,67 +16,47 @@ _OWNDATA = 4
 class Flags:
     """The memory layout and writability of a Blob, under NumPy's names. Causes no transfer.
 
-    ``writeable`` can be set to False. ``flags["C_CONTIGUOUS"]`` equals ``flags.c_contiguous``.
-    NumPy's other names, such as ``forc``, ``behaved`` and ``num``, have NumPy's values.
+    ``writeable`` can be set to False: this makes the Blob, and views taken later, const; views
+    taken earlier stay writable. Setting it to True raises a ValueError if the Blob is const.
+    ``owndata`` tells whether the Blob is not a view. ``flags["C_CONTIGUOUS"]`` equals
+    ``flags.c_contiguous``.
     """
 
     __slots__ = ("_blob",)
 
+    c_contiguous: bool
+    f_contiguous: bool
+    aligned: bool
+    owndata: bool
+    num: int
+    writeable: bool
+
     def __init__(self, blob: BlobCore) -> None:
-        self._blob = blob
+        object.__setattr__(self, "_blob", blob)
 
-    @property
-    def c_contiguous(self) -> bool:
-        """Whether the elements are contiguous in C order."""
-        return self._blob.layout.contiguous
+    def __getattr__(self, name: str) -> Any:
+        """Return a flag by its attribute's name."""
+        if name.startswith("_"):
+            raise AttributeError(name)
+        own = self._blob.base is None
+        if name == "owndata":
+            return own
+        found = getattr(self._of_array(), name)
+        return found | _OWNDATA * own if name == "num" else found
 
-    @property
-    def f_contiguous(self) -> bool:
-        """Whether the elements are contiguous in Fortran order."""
-        return self._of_array().f_contiguous
-
-    @property
-    def owndata(self) -> bool:
-        """Whether this Blob is not a view."""
-        return self._blob.base is None
-
-    @property
-    def aligned(self) -> bool:
-        """Whether the elements are aligned for their dtype."""
-        layout = self._blob.layout
-        return layout.aligned(layout.dtype)
-
-    @property
-    def writeable(self) -> bool:
-        """Whether this Blob is not const.
-
-        Setting it to False makes this Blob, and views taken later, const; views taken earlier stay
-        writable. Setting it to True raises a ValueError if the Blob is const.
-        """
-        return not self._blob.readonly
-
-    @writeable.setter
-    def writeable(self, value: bool) -> None:
+    def __setattr__(self, name: str, value: bool) -> None:
+        """Set `writeable`, the only flag that can be set."""
+        if name != "writeable":
+            raise AttributeError(f"expected writeable, the only flag that can be set, got {name!r}")
         if value:
             self._blob.require_writable("flags.writeable = True")
         else:
             self._blob.make_const()
 
-    @property
-    def num(self) -> int:
-        """All flags in one number."""
-        return self._of_array().num | _OWNDATA * self.owndata
-
-    def __getattr__(self, name: str) -> bool:
-        """Return another flag of NumPy's."""
-        if name.startswith("_"):
-            raise AttributeError(name)
-        return getattr(self._of_array(), name)
-
     def _of_array(self) -> Any:
         """Return the flags of an ndarray with this layout and writability."""
         array = self._blob.layout.dummy()
-        array.flags.writeable = self.writeable
+        array.flags.writeable = not self._blob.readonly
         return array.flags
 
     def __getitem__(self, name: str) -> bool:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self, SupportsIndex
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -13,14 +15,21 @@ from syncblob._shape import as_shape
 from syncblob._source_lines import Place, user_instruction
 from syncblob.arrays.foreign import is_array
 from syncblob.arrays.native import array_of_tensor, backend_of, import_array, native_array
-from syncblob.blob.copying import astype, to_device
-from syncblob.blob.core import GPU_DATA, AnyBlob, BlobCore, fresh
+from syncblob.blob.copying import Copies
+from syncblob.blob.core import GPU_DATA, BlobCore, Gradient, fresh
 from syncblob.devices import CPU, HOST, Device, default_device, home_of
+from syncblob.interop import shared_memory
 from syncblob.interop.adopt import adopt
 from syncblob.memory import Shortcut, SyncedMemory, compute
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
+
+    from syncblob.memory.sources import Function
+
+
+# The shapes that Blobs over a memory have on devices, for `gpu_shape`.
+_shapes: WeakKeyDictionary[SyncedMemory, dict[Any, Any]] = WeakKeyDictionary()
 
 
 def dense_layout(shape: Any, dtype: DTypeLike) -> Layout:
@@ -44,136 +53,211 @@ def _dense_layout(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Layout:
     return Layout.c_order(shape, dtype)
 
 
-def asarray(
-    cls: type[AnyBlob],
-    x: Any,
-    dtype: DTypeLike | None,
-    device: Device | str | None,
-    copy: bool | None,
-) -> AnyBlob:
-    """Convert an array, or an object that converts to one, to a Blob; see `Blob.asarray`."""
-    if isinstance(x, BlobCore):
-        return _of_blob(cls, x, dtype, device, copy)
-    wanted = None if dtype is None else as_dtype(dtype)
-    owned = False
-    if copy or (wanted is not None and type(x) is not np.ndarray):
-        # Not for a moment only: see `array_of_tensor`.
-        array = None
-    else:
-        array = x if type(x) is np.ndarray else array_of_tensor(x, keep=True)
-    if array is None:
-        try:
-            array, owned = native_array(x, copy=copy, dtype=wanted)
-        except BufferError as error:
-            if copy is False:
-                raise ValueError(str(error)) from error
-            raise
-        _require_array(x, array, wanted)
-    if device is not None:
-        device = Device(device)
-    elif copy is not False and isinstance(array, np.ndarray):
-        device = default_device()
-    return _over(cls, array, wanted, device, copy, owned=owned)
+class Creation(Copies):
+    """The methods that make a Blob of something else."""
 
+    __slots__ = ()
 
-def _of_blob(
-    cls: type[AnyBlob],
-    x: Any,
-    dtype: DTypeLike | None,
-    device: Device | str | None,
-    copy: bool | None,
-) -> AnyBlob:
-    """Return a Blob of a class that shares the memory of a Blob, or a copy; see `asarray`."""
-    wanted = None if dtype is None else as_dtype(dtype)
-    same_dtype = wanted is None or wanted == x.dtype
-    same_device = device is None or Device(device) == x.device
-    if same_dtype and same_device and not copy and isinstance(x, cls):
-        return x
-    if copy is False:
-        change = "dtype" if not same_dtype else "device"
-        raise ValueError(f"copy=False was asked for, but the {change} differs")
-    blob = cls.from_memory(x.memory, x.layout, home=x.home, base=x.root(), readonly=x.readonly)
-    if not same_dtype or (copy and same_device):
-        blob = astype(blob, x.dtype if wanted is None else wanted, None, "unsafe", copy=True)
-    return blob if device is None else to_device(blob, device, stream=None)
+    @classmethod
+    def asarray(
+        cls,
+        x: Any,
+        dtype: DTypeLike | None = None,
+        *,
+        device: Device | str | None = None,
+        copy: bool | None = None,
+    ) -> Self:
+        """Make a Blob of this class as `syncblob.asarray` does, whose parameters these are.
 
-
-def _require_array(x: Any, array: Any, dtype: np.dtype[np.generic] | None) -> None:
-    """Raise TypeError if an object without a dtype was no array, of which NumPy makes a scalar."""
-    if dtype is None and not array.shape and array.dtype == object:
-        raise TypeError(
-            "a Blob is made of an array, numbers, or an object with a protocol of arrays, "
-            f"such as __dlpack__ or __array__, got {type(x).__name__}; convert it to an ndarray"
-        )
-
-
-def from_dlpack(
-    cls: type[AnyBlob], x: Any, device: Device | str | None, copy: bool | None
-) -> AnyBlob:
-    """Make a Blob over the memory of an object with ``__dlpack__``; see `Blob.from_dlpack`."""
-    if not hasattr(x, "__dlpack__"):
-        raise TypeError(
-            f"expected an object with __dlpack__, got {type(x).__name__}; asarray takes others"
-        )
-    try:
+        Returns `x` itself, if it is a Blob and nothing changes; else a Blob that shares the memory
+        of `x`, or one with a copy.
+        """
         if isinstance(x, BlobCore):
-            return asarray(cls, x, None, device, copy)
-        own = type(x) is np.ndarray and x.dtype in SUPPORTED
-        array = x if own else array_of_tensor(x, keep=True)
+            return cls._of_blob(x, dtype, device, copy)
+        wanted = None if dtype is None else as_dtype(dtype)
+        owned = False
+        if copy or (wanted is not None and type(x) is not np.ndarray):
+            # A copy reads the tensor for a moment, and need not keep it from being resized.
+            array = None
+        else:
+            array = x if type(x) is np.ndarray else array_of_tensor(x, keep=True)
         if array is None:
-            array = import_array(x, copy=copy)
-        return _over(cls, array, None, None if device is None else Device(device), copy)
-    except ValueError as error:
-        raise BufferError(str(error)) from error
+            try:
+                array, owned = native_array(x, copy=copy, dtype=wanted)
+            except BufferError as error:
+                if copy is False:
+                    raise ValueError(str(error)) from error
+                raise
+            if dtype is None and not array.shape and array.dtype == object:
+                # NumPy makes a scalar of what is no array.
+                raise TypeError(
+                    "a Blob is made of an array, numbers, or an object with a protocol of arrays, "
+                    f"such as __dlpack__ or __array__, got {type(x).__name__}; convert it to an "
+                    "ndarray"
+                )
+        if device is not None:
+            device = Device(device)
+        elif copy is not False and isinstance(array, np.ndarray):
+            device = default_device()
+        return cls._over(array, wanted, device, copy, owned=owned)
 
+    @classmethod
+    def from_dlpack(
+        cls, x: Any, *, device: Device | str | None = None, copy: bool | None = None
+    ) -> Self:
+        """Make a Blob of this class as `syncblob.from_dlpack` does."""
+        if not hasattr(x, "__dlpack__"):
+            raise TypeError(
+                f"expected an object with __dlpack__, got {type(x).__name__}; asarray takes others"
+            )
+        try:
+            if isinstance(x, BlobCore):
+                return cls.asarray(x, device=device, copy=copy)
+            own = type(x) is np.ndarray and x.dtype in SUPPORTED
+            array = x if own else array_of_tensor(x, keep=True)
+            if array is None:
+                array = import_array(x, copy=copy)
+            return cls._over(array, None, None if device is None else Device(device), copy)
+        except ValueError as error:
+            raise BufferError(str(error)) from error
 
-def gpu_shape(blob: BlobCore) -> Any:
-    """Return the shape as an int32 array on the accelerator; see `Blob.gpu_shape`."""
-    shape, memory = blob.shape, blob.memory
-    home = memory.home(blob.accelerator_side(memory))
-    of, known = blob.shape_blob
-    if of != shape or known.home is not home:
-        dims = np.array(shape, dtype=np.int32)
-        memory = SyncedMemory.adopting(dims.view(np.uint8), device="cpu")
-        known = blob.from_memory(memory, Layout.c_order((len(shape),), dims.dtype), home=home)
-        blob.shape_blob = (shape, known)
-    return known.const_view(GPU_DATA, "gpu_shape")
+    @classmethod
+    def from_source(
+        cls,
+        shape: SupportsIndex | Iterable[SupportsIndex],
+        dtype: DTypeLike,
+        source: Function,
+        *,
+        diff_source: Function | None = None,
+        device: Device | str | None = None,
+    ) -> Self:
+        """Make a Blob that is filled on first access instead of being zeroed.
 
+        Parameters
+        ----------
+        shape, dtype, device
+            As for the constructor.
+        source
+            A function that returns the contents as a one-dimensional uint8 array of `nbytes`
+            bytes, read-only or not. The first access that reads calls it, and again if that
+            fails; an access on the accelerator uploads its result directly. `save_model` and
+            conversions of files call it too, without changing the Blob. It may have methods
+            `read_into` and `again`; see "Lazy sources" in the documentation.
+        diff_source
+            The same for diff.
+        """
+        layout = dense_layout(shape, dtype)
+        memory = SyncedMemory(layout.nbytes, device=device, source=source)
+        diff = None
+        if diff_source is not None:
+            diff = SyncedMemory(layout.nbytes, device=device, source=diff_source)
+        return cls.from_memory(memory, layout, gradient=Gradient(diff))
 
-def _over(  # noqa: PLR0913  # an array, and what it becomes
-    cls: type[AnyBlob],
-    array: Any,
-    dtype: np.dtype[np.generic] | None,
-    device: Device | None,
-    copy: bool | None,
-    *,
-    owned: bool = False,
-) -> AnyBlob:
-    """Make a Blob over an array of NumPy or CuPy; `device` defaults to that of the array.
+    @classmethod
+    def in_shared_memory(
+        cls,
+        shape: SupportsIndex | Iterable[SupportsIndex],
+        dtype: DTypeLike = "float32",
+        *,
+        name: str | None = None,
+        create: bool = True,
+        device: Device | str | None = None,
+    ) -> Self:
+        """Make a Blob whose host data is in shared memory, for several processes.
 
-    An array that has another owner is copied if it is on another device: because the owner may
-    still write it, each use on the device would have to transfer the contents again.
-    """
-    if (
-        type(array) is np.ndarray
-        and not (copy or owned)
-        and (device is None or device is CPU or device == CPU)
-        and array.flags.carray
-        and (dtype is None or array.dtype == dtype)
-        and (array.dtype in SUPPORTED or is_supported(array.dtype))
-    ):
-        blob = fresh(cls, array.view(), HOST)
-        # Other code may still write it.
-        blob.shortcut = Shortcut(Place(*user_instruction()), usable=True)
-        return blob
-    here = CPU if isinstance(array, np.ndarray) else backend_of(array).device
-    elsewhere = device is not None and device != here
-    if owned and elsewhere and not array.shape:
-        # The device fills it: nothing is transferred.
-        dtype = as_dtype(array.dtype) if dtype is None else dtype
-        home, value = home_of(device), array.astype(dtype).item()
-        return fresh(cls, compute(home, home.namespace.full, (), value, dtype=dtype), home)
-    if elsewhere and copy is None and not owned:
-        copy = True
-    memory, layout = adopt(array, dtype=dtype, device=device or here, copy=copy, owned=owned)
-    return cls.from_memory(memory, layout)
+        Its pickle contains the name of the block instead of data; loading it attaches to the block.
+        Each process has its own head: what it computes on a device reaches the block when it is
+        read on the host, or when its last Blob over the block or the process ends. The host is
+        exposed, because others may write at any time; writing on the device does not end that.
+        Reads and writes of several processes are not ordered; if the processes synchronise, use
+        `refresh`. diff is not shared.
+
+        The block does not grow: a `resize` that needs more raises. It is freed when its last array
+        is gone. The process that created it removes it from the system then, or when the process
+        ends.
+
+        Parameters
+        ----------
+        shape, dtype, device
+            As for the constructor.
+        name
+            The name of the block, as for ``multiprocessing.shared_memory``; None for a new
+            unique name.
+        create
+            True makes a new block of zeros, or raises FileExistsError. False attaches to that of
+            another Blob: FileNotFoundError if there is none, ValueError if it is too small.
+        """
+        layout = dense_layout(shape, dtype)
+        if create:
+            memory = shared_memory.create(name, layout.nbytes, device)
+        elif name is None:
+            raise ValueError("expected the name of the shared memory to attach to, got None")
+        else:
+            memory = shared_memory.attach(name, layout.nbytes, device)
+        return cls.from_memory(memory, layout)
+
+    def gpu_shape(self) -> Any:
+        """Return the shape as an int32 array on the accelerator. Uploaded once per shape."""
+        shape, memory = self.shape, self.memory
+        home = memory.home(self.accelerator_side(memory))
+        known = _shapes.setdefault(memory, {})
+        if (shape, home) not in known:
+            dims = np.array(shape, dtype=np.int32)
+            new = SyncedMemory.adopting(dims.view(np.uint8), device="cpu")
+            layout = Layout.c_order((len(shape),), dims.dtype)
+            known[shape, home] = self.from_memory(new, layout, home=home)
+        return known[shape, home].const_view(GPU_DATA, "gpu_shape")
+
+    @classmethod
+    def _of_blob(
+        cls, x: Any, dtype: DTypeLike | None, device: Device | str | None, copy: bool | None
+    ) -> Self:
+        """Return a Blob of this class that shares the memory of a Blob, or a copy."""
+        wanted = x.dtype if dtype is None else as_dtype(dtype)
+        same_device = device is None or Device(device) == x.device
+        changed = "dtype" if wanted != x.dtype else "" if same_device else "device"
+        if not changed and not copy and isinstance(x, cls):
+            return x
+        if copy is False:
+            raise ValueError(f"copy=False was asked for, but the {changed or 'class'} differs")
+        blob = cls.from_memory(x.memory, x.layout, home=x.home, base=x.root(), readonly=x.readonly)
+        blob.gradient = x.shared_gradient()
+        if changed == "dtype" or (copy and same_device):
+            blob = blob.astype(wanted)
+        return blob if device is None else blob.to_device(device)
+
+    @classmethod
+    def _over(
+        cls,
+        array: Any,
+        dtype: np.dtype[np.generic] | None,
+        device: Device | None,
+        copy: bool | None,
+        *,
+        owned: bool = False,
+    ) -> Self:
+        """Make a Blob over an array of NumPy or CuPy; `device` defaults to that of the array."""
+        if (
+            type(array) is np.ndarray
+            and not (copy or owned)
+            and (device is None or device is CPU or device == CPU)
+            and array.flags.carray
+            and (dtype is None or array.dtype == dtype)
+            and (array.dtype in SUPPORTED or is_supported(array.dtype))
+        ):
+            blob = fresh(cls, array.view(), HOST)
+            # Other code may still write it.
+            blob.shortcut = Shortcut(Place(*user_instruction()), usable=True)
+            return blob
+        here = CPU if isinstance(array, np.ndarray) else backend_of(array).device
+        elsewhere = device is not None and device != here
+        if owned and elsewhere and not array.shape:
+            # The device fills it: nothing is transferred.
+            dtype = as_dtype(array.dtype) if dtype is None else dtype
+            home, value = home_of(device), array.astype(dtype).item()
+            return fresh(cls, compute(home, home.namespace.full, (), value, dtype=dtype), home)
+        if elsewhere and copy is None and not owned:
+            # The owner may still write it, and each use on the device would transfer it again.
+            copy = True
+        memory, layout = adopt(array, dtype=dtype, device=device or here, copy=copy, owned=owned)
+        return cls.from_memory(memory, layout)

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from itertools import count
 from typing import Any
 
-from syncblob.blob.core import HOST_DATA, BlobCore
+from syncblob.blob.core import HOST_DATA, AnyBlob, BlobCore
+from syncblob.blob.indexing import get_item
 from syncblob.memory import NO_SHORTCUT
 
 
@@ -36,3 +37,16 @@ def iterate(blob: BlobCore) -> Iterator[Any]:
         except IndexError:
             return
         yield element
+
+
+def iterate_views(blob: AnyBlob, count: int) -> Iterator[AnyBlob]:
+    """Yield views of a Blob with several axes, at the indices of the first one."""
+    for index in range(count):
+        array: Any = blob.raw_array
+        if array is None or blob.known_memory is None:
+            array = blob.viewable_array()
+        view = None if array is None else blob.view_of_array(array, array[index])
+        # Not in use while the caller works, so that it can be evicted.
+        array = None
+        # Another thread may have replaced the buffer.
+        yield get_item(blob, index) if view is None else view

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from syncblob._formatting import counted, joined
+from syncblob._formatting import counted, union
 from syncblob.blob.text import block_of, text_of
 from syncblob.devices import Side
 
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 # From Okabe and Ito's palette, as in the timeline, where a transfer has its target's colour.
 _HOST, _ACCELERATOR, _FURTHER = "#D55E00", "#0072B2", "#009E73"
+
+# The aliases of a side that are described one by one.
+FEW = 8
 
 _LANE, _STRIP = 18, 5  # heights in pixels
 _VALUES = "overflow-x:auto;max-height:20em;margin:4px 0;padding:0;background:none"
@@ -50,8 +53,7 @@ class HomeSeen(NamedTuple):
     contents: str
     allocated: bool
     newest: list[Range]  # in order
-    lent: list[Lent]  # the first few
-    rest: list[Range]  # those of the others
+    lent: list[Lent]
     ended: list[str]  # borrows that have become read-only
 
 
@@ -86,25 +88,26 @@ def document(
     title: str, values: str | None, memories: Sequence[tuple[str, MemorySeen]], table: str
 ) -> str:
     """Return the HTML of a Blob: its title, values if there are any, memories, and all in words."""
-    parts = [f"<strong>{_escaped(title)}</strong>"]
+    parts = [f"<strong>{_escape(title)}</strong>"]
     if values is not None:
-        parts.append(f"<pre style='{_VALUES}'>{_escaped(values)}</pre>")
+        parts.append(f"<pre style='{_VALUES}'>{_escape(values)}</pre>")
     for heading, memory in memories:
         parts += [_fact(heading, memory.head), *_memory(memory)]
-    parts.append(f"<details><summary>in words</summary><pre>{_escaped(table)}</pre></details>")
+    parts.append(f"<details><summary>in words</summary><pre>{_escape(table)}</pre></details>")
     parts.append(_LEGEND)
     return f"<div style='max-width:52em;overflow-wrap:anywhere'>{''.join(parts)}</div>"
 
 
 def _fact(label: str, text: str) -> str:
-    return f"<div><b>{_escaped(label)}</b> {_escaped(text)}</div>"
+    return f"<div><b>{_escape(label)}</b> {_escape(text)}</div>"
 
 
 def _memory(memory: MemorySeen) -> Iterator[str]:
     nbytes = memory.nbytes
     for home in memory.homes:
-        lent = [(one.start, min(one.stop, nbytes), one.text) for one in home.lent]
-        lent += [(*part, "more aliases") for part in joined(home.rest)]
+        lent = [(one.start, min(one.stop, nbytes), one.text) for one in home.lent[:FEW]]
+        rest = union((one.start, one.stop) for one in home.lent[FEW:])
+        lent += [(*part, "more aliases") for part in rest]
         # Host aliases are above the host's bytes, accelerator aliases below the accelerator's, so
         # that the bytes of both are next to each other.
         strips = [_lane(home, nbytes), _strip([one for one in lent if one[0] < one[1]], nbytes)]
@@ -147,19 +150,19 @@ def _marks(parts: Iterable[tuple[int, int, str]], nbytes: int, height: int) -> s
     """Return a rectangle for each range."""
     return "".join(
         f"<rect x='{100 * start / nbytes:.6g}%' width='{100 * (stop - start) / nbytes:.6g}%' "
-        f"height='{height}'><title>bytes {start} to {stop}: {_escaped(text)}</title></rect>"
+        f"height='{height}'><title>bytes {start} to {stop}: {_escape(text)}</title></rect>"
         for start, stop, text in parts
     )
 
 
 def _svg(label: str, body: str, height: int) -> str:
     return (
-        f"<svg role='img' aria-label='{_escaped(label)}' width='100%' height='{height}' "
+        f"<svg role='img' aria-label='{_escape(label)}' width='100%' height='{height}' "
         f"style='display:block;overflow:visible;margin:3px 0'>{body}</svg>"
     )
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     import html  # slow to import, and only notebooks need it
 
     return html.escape(text)

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from syncblob._layout import Layout
+from syncblob.blob.core import BlobCore, Gradient
 from syncblob.devices import Side, accelerator, home_of
 from syncblob.errors import NoDeviceError
 from syncblob.interop import shared_memory
 from syncblob.memory import CONST, MUTABLE, SyncedMemory
 from syncblob.memory.untracked_aliases import expose
 
-if TYPE_CHECKING:
-    from syncblob.blob.core import BlobCore
-
 _OUT_OF_BAND = 5
-# That of complex128, the largest dtype.
+# The alignment of complex128, the largest dtype.
 _ALIGNMENT = 16
 
 
@@ -66,10 +64,9 @@ def _unpickle(  # noqa: PLR0913, PLR0917  # the pickled values
 ) -> BlobCore:
     """Make a Blob; `placed` has the arguments of its layout."""
     layout = Layout(*placed)
-    blob = cls.from_memory(_memory(data, layout.nbytes, where), layout, readonly=readonly)
-    if diff is not None:
-        blob.own_diff = _memory(diff, layout.nbytes, where)
-    return blob
+    memory = _memory(data, layout.nbytes, where)
+    gradient = None if diff is None else _memory(diff, layout.nbytes, where)
+    return cls.from_memory(memory, layout, gradient=Gradient(gradient), readonly=readonly)
 
 
 def _usable(device: str) -> bool:
@@ -82,10 +79,7 @@ def _usable(device: str) -> bool:
 
 
 def _memory(contents: Any, nbytes: int, where: tuple[str, str | None]) -> SyncedMemory:
-    """Make a memory for a device, with its first accelerator, if these are available here.
-
-    The contents are a buffer, the name and the size of a block, or None for a number of zeros.
-    """
+    """Make a memory of a buffer, of the name and size of a block, or of zeros, on its devices."""
     device, bound_to = (name if name is not None and _usable(name) else None for name in where)
     device = device or "cpu"
     if isinstance(contents, tuple):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     Read = Callable[[tuple[slice, ...]], NDArray[Any]]
 
 
-def described(blob: BlobCore) -> str:
+def describe(blob: BlobCore) -> str:
     """Return shape, dtype, device and head for `repr`. Causes no transfer."""
     const = ", const" if blob.readonly else ""
     head = blob.memory.head_of(blob.layout)
@@ -59,7 +59,7 @@ def block_of(layout: Layout, key: tuple[slice, ...]) -> Layout:
 
 
 def _without_values(blob: BlobCore, reason: str) -> str:
-    return f"Blob({described(blob)}; values not shown: {reason})"
+    return f"Blob({describe(blob)}; values not shown: {reason})"
 
 
 def text_of(shape: tuple[int, ...], dtype: np.dtype[np.generic], read: Read) -> str:
@@ -83,17 +83,14 @@ def text_of(shape: tuple[int, ...], dtype: np.dtype[np.generic], read: Read) -> 
 def _corners(
     shape: tuple[int, ...], edge: int, read: Read, key: tuple[slice, ...] = ()
 ) -> NDArray[Any]:
-    """Return the array with each summarized axis cut to both edges and one item between.
-
-    That item stands for the omitted ones. It is a copy of one at the edge, so that it cannot change
-    the format.
-    """
+    """Return the array with each summarized axis cut to both edges and one item between."""
     axis = len(key)
     if axis == len(shape):
         return read(key)
     dim = shape[axis]
     if dim <= 2 * edge:
         return _corners(shape, edge, read, (*key, slice(0, dim)))
+    # The item between is a copy of one at the edge, so that it cannot change the format.
     first = _corners(shape, edge, read, (*key, slice(0, edge)))
     last = _corners(shape, edge, read, (*key, slice(dim - edge, dim)))
     return np.concatenate((first, last.take([0], axis), last), axis)

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Literal, Self, SupportsIndex
+
+import numpy as np
 
 from syncblob._dtypes import SUPPORTED, is_supported, numpy_dtype
 from syncblob._layout import Layout
 from syncblob._shape import is_integer, shape_from
-from syncblob.blob.copying import private_array
-from syncblob.blob.core import HOST_DATA, AnyBlob, BlobCore, fresh
+from syncblob.arrays.native import native_array
+from syncblob.blob.copying import Copies, private_array
+from syncblob.blob.core import HOST_DATA, BlobCore, fresh
+from syncblob.blob.indexing import in_c_order
 from syncblob.calls.choose_home import require_device_of
+from syncblob.calls.ndarray_methods import NdarrayMethods
 from syncblob.devices import HOST, Device, Side, home_of
 from syncblob.interop.side_view import SideView
 from syncblob.memory import CONST, MUTABLE, SyncedMemory
@@ -18,110 +24,279 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
 
-# --- the same elements ---------------------------------------------------------------------------
+class Views(Copies, NdarrayMethods):
+    """The methods and attributes of a Blob that return views of it.
 
-
-def view_as(blob: AnyBlob, dtype: DTypeLike | None) -> AnyBlob:
-    """Return a view of the same bytes with another dtype; see `Blob.view`."""
-    if dtype is None:
-        return blob.view_at(blob.layout)
-    wanted = numpy_dtype(dtype)
-    if wanted not in SUPPORTED and not is_supported(wanted):
-        # An ndarray, as of NumPy's functions. `dtype` itself, which may be a type of ndarrays.
-        array: Any = blob.const_view(HOST_DATA, "view").view(dtype)
-        return array
-    if blob.home.native and wanted.alignment <= blob.dtype.alignment:
-        return blob.derive(lambda a: a.view(wanted))
-    view = blob.layout.derive(lambda a: a.view(wanted))
-    if not view.aligned(wanted):
-        raise ValueError(
-            f"a view as {wanted} begins at byte {view.offset} of the memory, with strides "
-            f"{view.strides}, and accelerators need multiples of {wanted.alignment}; use "
-            ".copy().view(dtype)"
-        )
-    return blob.view_at(view)
-
-
-def require_in_place(blob: BlobCore, value: Any, memory: SyncedMemory | None, name: str) -> None:
-    """Accept the assignment of an in-place operator: its own operand, already written.
-
-    Any other value raises an AttributeError.
+    A view shares memory, head, buffers and gradient with the Blob it was taken from, as long as
+    that Blob keeps its memory.
     """
-    blob.require_writable(f"assignment to {name}")
-    if not isinstance(value, BlobCore) or value.memory is not memory or value.layout != blob.layout:
-        raise AttributeError(
-            f"{name} cannot be replaced; blob.{name}[...] = values copies values in, and "
-            f"share_{name} takes another Blob's memory"
+
+    __slots__ = ()
+
+    @property
+    def data(self) -> Self:
+        """A Blob over the memory of data. ``blob.data[...] = x`` writes the contents.
+
+        ``blob.data *= 2`` works too; assigning another object raises.
+        """
+        return self.view_at(self.layout)
+
+    @data.setter
+    def data(self, value: Self) -> None:
+        self._require_in_place(value, self.memory, "data")
+
+    @property
+    def diff(self) -> Self:
+        """A Blob over the memory of diff, the gradient; created on first use, with zeros.
+
+        As for `data`, ``blob.diff[...] = x`` and ``blob.diff += x`` write it.
+        """
+        memory, root = self.diff_memory(), self.root()
+        return self.from_memory(
+            memory, self.layout, home=self.home, base=root, readonly=self.readonly
         )
 
+    @diff.setter
+    def diff(self, value: Self) -> None:
+        self._require_in_place(value, self.existing_diff(), "diff")
 
-def side_view(blob: BlobCore, *, host: bool) -> SideView:
-    """Return one side as an object for other libraries; read-only if this Blob is const."""
-    access = CONST if blob.readonly else MUTABLE
+    def _require_in_place(self, value: Any, memory: SyncedMemory | None, name: str) -> None:
+        """Accept the assignment of an in-place operator: its own operand, already written."""
+        self.require_writable(f"assignment to {name}")
+        own = isinstance(value, BlobCore) and value.memory is memory
+        if not own or value.layout != self.layout:
+            raise AttributeError(
+                f"{name} cannot be replaced; blob.{name}[...] = values copies values in, and "
+                f"share_{name} takes another Blob's memory"
+            )
 
-    def what() -> tuple[SyncedMemory, Side, Layout]:
-        memory = blob.memory
-        side = Side.HOST if host else blob.accelerator_side(memory)
-        return memory, side, blob.layout
+    @property
+    def const(self) -> Self:
+        """A read-only view: every export of it is a const access, and writing it raises."""
+        return self.view_at(self.layout, readonly=True)
 
-    return SideView(what, access, host=host)
+    def view(self, dtype: DTypeLike | None = None) -> Self:
+        """Return a view of the same bytes as elements of another dtype. Transfers nothing.
 
+        The gradient of the view is that of this Blob, seen in the same way.
 
-def on(blob: AnyBlob, device: Device | str) -> AnyBlob:
-    """Return a view whose operations run on another device; see `Blob.on`."""
-    view = blob.view_at(blob.layout)
-    view.home = home_of(device)
-    for memory in (blob.memory, blob.existing_diff()):
-        if memory is not None:
-            memory.side_of(view.home)
-    return view
+        Parameters
+        ----------
+        dtype
+            The dtype of the view; None for this one. If the itemsize differs, the length
+            of the last axis changes; ValueError if the sizes do not match, or the elements would
+            not be aligned. For a dtype that Blobs do not support, the view is a read-only ndarray
+            over the host side: a const access.
+        """
+        if dtype is None:
+            return self.view_at(self.layout)
+        wanted = numpy_dtype(dtype)
+        if wanted not in SUPPORTED and not is_supported(wanted):
+            # An ndarray, as of NumPy's functions. `dtype` itself may be a type of ndarrays.
+            array: Any = self.const_view(HOST_DATA, "view").view(dtype)
+            return array
+        if self.home.native and wanted.alignment <= self.dtype.alignment:
+            return self.derive(lambda a: a.view(wanted))
+        view = self.layout.derive(lambda a: a.view(wanted))
+        if not view.is_aligned(wanted):
+            raise ValueError(
+                f"a view as {wanted} begins at byte {view.offset} of the memory, with strides "
+                f"{view.strides}, and accelerators need multiples of {wanted.alignment}; use "
+                ".copy().view(dtype)"
+            )
+        return self.view_at(view)
 
+    def on(self, device: Device | str) -> Self:
+        """Return a view of the same memory whose operations run on another device.
 
-# --- other shapes of the same elements -----------------------------------------------------------
+        Copies nothing; an operation transfers what it needs. `to_device` makes a copy.
 
+        Parameters
+        ----------
+        device
+            ``"cpu"``, ``"cuda:N"`` or ``"simulated:N"``. NoDeviceError if it is not available,
+            DeviceMismatchError if it cannot use this memory.
+        """
+        view = self.view_at(self.layout)
+        view.home = home_of(device)
+        for memory in (self.memory, self.existing_diff()):
+            if memory is not None:
+                memory.side_of(view.home)
+        return view
 
-def reshape(blob: AnyBlob, shape: tuple[Any, ...], *, copy: bool | None) -> AnyBlob:
-    """Return the elements in C order in another shape; see `Blob.reshape`."""
-    if copy:
-        if not HOST.direct:
-            require_device_of("reshape", blob)
-        wanted = -1 if shape == (-1,) else _completed_shape(blob, shape_from(shape))
-        return fresh(type(blob), private_array(blob, "reshape").reshape(wanted), blob.home)
-    array = blob.viewable_array()
-    if array is not None and array.flags.c_contiguous:
-        try:
-            view = blob.view_of_array(array, array.reshape(*shape))
-        except (TypeError, ValueError):
-            pass  # raised below, with our message
-        else:
+    @property
+    def cpu(self) -> SideView:
+        """The host side, for other libraries: ``np.asarray(blob.cpu)`` is writable.
+
+        ``blob.cpu.const`` is for reading, ``blob.cpu.overwrite`` for writing every element.
+        Nothing is transferred before a library takes it.
+        """
+        return self._side_view(host=True)
+
+    @property
+    def gpu(self) -> SideView:
+        """The accelerator side, for other libraries: ``cupy.asarray(blob.gpu)``; see `cpu`.
+
+        These aliases are tracked, unlike those of ``cupy.asarray(blob)``.
+        """
+        return self._side_view(host=False)
+
+    def _side_view(self, *, host: bool) -> SideView:
+        def what() -> tuple[SyncedMemory, Side, Layout]:
+            memory = self.memory
+            side = Side.HOST if host else self.accelerator_side(memory)
+            return memory, side, self.layout
+
+        return SideView(what, CONST if self.readonly else MUTABLE, host=host)
+
+    # --- other shapes of the same elements -------------------------------------------------------
+
+    def reshape(
+        self,
+        *shape: SupportsIndex | Iterable[SupportsIndex],
+        order: Literal["C", "F", "A"] = "C",
+        copy: bool | None = None,
+    ) -> Self:
+        """Return the elements in C order in another shape; a view if possible.
+
+        Parameters
+        ----------
+        *shape
+            The new dimensions, or one tuple of them; one may be -1.
+        order
+            The order in which elements are read and placed, as in NumPy.
+        copy
+            None copies only if no view is possible, True always, on this Blob's device. False is a
+            ValueError if no view is possible; so is another count, which `resize` sets.
+        """
+        if order != "C":
+            return self._call(np.reshape, shape_from(shape), order=order, copy=copy)
+        if not copy:
+            view = self._view_in_shape(shape)
             if view is not None:
                 return view
-    # The copy below may have to wait for room. Nothing may be in use then.
-    del array
-    wanted = _completed_shape(blob, shape_from(shape))
-    layout = blob.layout
-    if layout.contiguous:
-        return blob.view_at(Layout.c_order(wanted, layout.dtype, layout.offset))
-    try:
-        return blob.view_at(layout.derive(lambda a: a.reshape(wanted, copy=False)))
-    except ValueError:
-        if copy is False:
-            raise ValueError(
-                f"copy=False was asked for, but strides {blob.strides} allow no view of shape "
-                f"{wanted}"
-            ) from None
-    return reshape(blob, shape, copy=True)
+            if copy is False:
+                raise ValueError(
+                    f"copy=False was asked for, but strides {self.strides} allow no view of shape "
+                    f"{self._complete_shape(shape_from(shape))}"
+                )
+        if not HOST.direct:
+            require_device_of("reshape", self)
+        wanted = -1 if shape == (-1,) else self._complete_shape(shape_from(shape))
+        return fresh(type(self), private_array(self, "reshape").reshape(wanted), self.home)
 
-
-def _completed_shape(blob: BlobCore, shape: Any) -> tuple[int, ...]:
-    """Replace a dimension of -1, and check the number of elements."""
-    problem = "no dimension is less than -1"
-    if min((shape,) if is_integer(shape) else shape, default=0) >= -1:
+    def _view_in_shape(self, shape: tuple[Any, ...]) -> Self | None:
+        array = self.viewable_array()
+        if array is not None and array.flags.c_contiguous:
+            try:
+                view = self.view_of_array(array, array.reshape(*shape))
+            except (TypeError, ValueError):
+                pass  # raised below, with our message
+            else:
+                if view is not None:
+                    return view
+        layout, wanted = self.layout, self._complete_shape(shape_from(shape))
+        if layout.contiguous:
+            return self.view_at(Layout.c_order(wanted, layout.dtype, layout.offset))
         try:
-            return Layout.c_order(blob.shape, blob.dtype).dummy().reshape(shape).shape
-        except ValueError as error:
-            problem = str(error)
-    raise ValueError(
-        f"{problem}, got {shape} for a Blob of shape {blob.shape}; reshape keeps the count, resize "
-        "changes it"
-    )
+            return self.view_at(layout.derive(lambda a: a.reshape(wanted, copy=False)))
+        except ValueError:
+            return None
+
+    def _complete_shape(self, shape: Any) -> Any:
+        """Replace a dimension of -1, and check the number of elements."""
+        problem = "no dimension is less than -1"
+        if min((shape,) if is_integer(shape) else shape, default=0) >= -1:
+            try:
+                return Layout.c_order(self.shape, self.dtype).dummy().reshape(shape).shape
+            except ValueError as error:
+                problem = str(error)
+        raise ValueError(
+            f"{problem}, got {shape} for a Blob of shape {self.shape}; reshape keeps the count, "
+            "resize changes it"
+        )
+
+    def transpose(self, *axes: SupportsIndex | Iterable[SupportsIndex]) -> Self:
+        """Return a view with the axes permuted; reversed by default."""
+        order = shape_from(axes) if axes else None
+        return self.derive(lambda a: a.transpose(order))
+
+    @property
+    def T(self) -> Self:  # noqa: N802  # the name in NumPy and the array API
+        """A view with the axes in reverse order."""
+        return self.transpose()
+
+    @property
+    def mT(self) -> Self:  # noqa: N802  # the name in NumPy and the array API
+        """A view with the last two axes exchanged; ValueError if there are fewer."""
+        if self.ndim < 2:  # noqa: PLR2004  # a matrix has two axes
+            raise ValueError(f"expected at least two axes, got shape {self.shape}")
+        return self.derive(lambda a: a.swapaxes(-1, -2))
+
+    def squeeze(self, axis: Any = None) -> Self:
+        """Return a view without the axes of length 1."""
+        return self.derive(lambda a: a.squeeze(axis))
+
+    def swapaxes(self, axis1: SupportsIndex, axis2: SupportsIndex) -> Self:
+        """Return a view with two axes exchanged."""
+        return self.derive(lambda a: a.swapaxes(axis1, axis2))
+
+    def ravel(self, order: Any = "C") -> Self:
+        """Return the elements along one axis; a view if they are contiguous in that order."""
+        if order == "C" and self.layout.contiguous:
+            return self.reshape(-1)
+        return self._call(np.ravel, order=order)
+
+    def flatten(self, order: Literal["C", "F", "A", "K"] = "C") -> Self:
+        """Return a copy of the elements along one axis."""
+        return self.reshape(-1, copy=True) if order == "C" else self.ravel(order).copy()
+
+    @property
+    def flat(self) -> Self:
+        """The elements in C order along one axis: a view, so that ``blob.flat[3] = x`` writes.
+
+        If no view is possible it is a const copy. ``blob.flat = values`` assigns values in C order,
+        as NumPy does: too few are repeated, too many are truncated.
+        """
+        elements = self.reshape(-1)
+        return elements if elements.memory is self.memory else elements.const
+
+    @flat.setter
+    def flat(self, values: Any) -> None:
+        self.require_writable("assignment to flat")
+        source = values if isinstance(values, BlobCore) else native_array(values)[0]
+        if source.size:
+            blob: Any = self
+            blob[...] = in_c_order(source, self.shape)
+
+    @property
+    def real(self) -> Self:
+        """The real parts, a view; this Blob itself unless it is complex. Assigning writes them."""
+        return self.derive(lambda a: a.real) if self.dtype.kind == "c" else self
+
+    @real.setter
+    def real(self, values: Any) -> None:
+        part: Any = self.real
+        part[...] = values
+
+    @property
+    def imag(self) -> Self:
+        """The imaginary parts, a view. Assigning writes them.
+
+        For a Blob that is not complex, a new const one of zeros.
+        """
+        if self.dtype.kind == "c":
+            return self.derive(lambda a: a.imag)
+        zeros = self._call(np.zeros_like)
+        zeros.make_const()
+        return zeros
+
+    @imag.setter
+    def imag(self, values: Any) -> None:
+        if self.dtype.kind != "c":
+            raise TypeError(
+                f"expected a complex Blob to set the imaginary part of, got {self.dtype}; "
+                "use .astype() first"
+            )
+        part: Any = self.imag
+        part[...] = values

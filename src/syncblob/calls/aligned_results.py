@@ -19,11 +19,7 @@ if TYPE_CHECKING:
 
 
 def out_for(home: Home, kernel: Callable[..., Any], *operands: Any) -> dict[str, Any]:
-    """Return ``out=`` with aligned memory for a large result on the host.
-
-    Empty if NumPy has to make the array: a small one, or of operands that are not C-contiguous,
-    whose order the result would have.
-    """
+    """Return ``out=`` with aligned memory for a large result on the host; empty for others."""
     arrays = [x for x in operands if isinstance(x, np.ndarray)]
     if home is not HOST or max([x.nbytes for x in arrays]) < LARGE:
         return {}
@@ -46,10 +42,7 @@ def out_for(home: Home, kernel: Callable[..., Any], *operands: Any) -> dict[str,
 
 @lru_cache(maxsize=256)
 def _result_dtype(kernel: Callable[..., Any], *kinds: Any) -> np.dtype[Any] | None:
-    """Return the dtype of results, or None for a kernel that is not given memory for them.
-
-    A kind is the dtype of an array, or the class of a scalar.
-    """
+    """Return the dtype of results, given dtypes or classes of scalars; None if NumPy makes them."""
     # `floor_divide` would copy its result there.
     generalized = getattr(kernel, "signature", None) is not None and kernel is not np.matmul
     if generalized or kernel is corrected.floor_divide or getattr(kernel, "nout", 1) > 1:

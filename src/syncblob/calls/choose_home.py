@@ -9,18 +9,14 @@ from typing import TYPE_CHECKING, Any
 from syncblob._dtypes import can_hold
 from syncblob.blob.core import BlobCore
 from syncblob.devices import HOST, default_device
-from syncblob.guards import require_device
+from syncblob.transfers import require_device
 
 if TYPE_CHECKING:
     from syncblob.devices.base import Home
 
 
 def require_device_of(name: str, *operands: Any) -> None:
-    """Raise if a guard forbids the device that an operation would run on. Causes no transfer.
-
-    That is the device of `common_home`. Objects that are no Blobs are ignored. Hot callers check
-    ``HOST.direct`` themselves to save the call.
-    """
+    """Raise if a guard forbids the device that an operation would run on. Causes no transfer."""
     if HOST.direct:
         # No `compute_only_on` is active.
         return
@@ -30,19 +26,13 @@ def require_device_of(name: str, *operands: Any) -> None:
 
 
 def common_home(homes: Iterable[Home]) -> Home:
-    """Return the home where an operation on operands in several homes runs.
-
-    That is the accelerator if there is one; of several accelerators `preferred`.
-    """
+    """Return the accelerator among homes, of several the `preferred` one; else the host."""
     accelerators = [home for home in homes if home is not HOST]
     return reduce(preferred, accelerators) if accelerators else HOST
 
 
 def home_of(operands: Iterable[Any], like: BlobCore) -> Home:
-    """Return the home where a call with operands runs: that of `like` if none is a Blob.
-
-    The host if an array or a NumPy scalar has a dtype that accelerators do not support.
-    """
+    """Return the home where a call runs; the host if an accelerator cannot hold an operand."""
     home: Home | None = None
     for x in operands:
         if isinstance(x, BlobCore):

@@ -63,10 +63,7 @@ def answer_of(name: str, kernel: Callable[..., Any], blob: Any, other: Any) -> A
 
 
 def by_array(name: str, kernel: Callable[..., Any], x1: Any, x2: Any, blob: Any) -> Any:
-    """Compute an operator with an operand that declines Blobs.
-
-    By the reflected operator of that operand, else by the operator with NumPy's value.
-    """
+    """Compute an operator with an operand that declines Blobs: its own, else with NumPy's value."""
     left = blob is x1
     form = known_form(blob, x2 if left else x1)
     if form is blob:

@@ -15,18 +15,14 @@ import numpy as np
 from syncblob.arrays.foreign import is_stranger
 from syncblob.blob.core import BlobCore
 from syncblob.calls import tables
-from syncblob.calls.engine import joined
 from syncblob.calls.foreign_operators import host_value, known_form
+from syncblob.calls.make_call import joined
 from syncblob.calls.nested import instances, replaced
 from syncblob.calls.operands import shape_only
 
 
 def ufunc_with_strangers(ufunc: np.ufunc, method: str, inputs: Any, kwargs: Any) -> Any:
-    """Implement ``__array_ufunc__`` for calls with strangers.
-
-    Return the first stranger's result that is not NotImplemented, else that with ndarrays. If all
-    decline and a Blob would be written, raise a TypeError.
-    """
+    """Return the first stranger's result that is not NotImplemented, else that with ndarrays."""
     protocol, out = "__array_ufunc__", kwargs.get("out", ())
     if type(out) is not tuple:
         # The protocol has a tuple.
@@ -44,11 +40,7 @@ def ufunc_with_strangers(ufunc: np.ufunc, method: str, inputs: Any, kwargs: Any)
 def function_with_strangers(
     function: Callable[..., Any], types: Collection[type], args: Any, kwargs: Any
 ) -> Any:
-    """Implement ``__array_function__`` for calls with strangers; see `ufunc_with_strangers`.
-
-    NotImplemented if a stranger is not found among the arguments. A masked array, which might lose
-    its mask, raises a TypeError.
-    """
+    """Do the same for ``__array_function__``; NotImplemented if a stranger is not found."""
     name, protocol = function.__name__, "__array_function__"
     everything = (*args, *kwargs.values())
     kinds = [kind for kind in types if _is_stranger(kind, protocol)]
@@ -78,10 +70,7 @@ def _is_stranger(kind: type, protocol: str) -> bool:
 def _answer(
     protocol: str, strangers: Iterable[Any], request: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> Any:
-    """Call the protocols from left to right, as NumPy does; NotImplemented if all decline.
-
-    Some decline types that they do not know with a TypeError.
-    """
+    """Call the protocols from left to right, as NumPy does; NotImplemented if all decline."""
     for x in strangers:
         try:
             known = replaced(request, BlobCore, partial(known_form, other=x))

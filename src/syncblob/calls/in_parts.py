@@ -32,16 +32,9 @@ def compute_in_room(
 ) -> Any:
     """Call a function with a kernel and operands; in parts if they do not fit on a device together.
 
-    The function computes the kernel elementwise, in a new Blob, or in a tuple of several; or it
-    `writes` into the first. In parts, the device needs room for a part of each operand, and for
-    two of each new Blob. When room is needed, finished parts of these are downloaded, and those of
-    the operands dropped. If it writes, the first Blob gets the contents of the new one, on the host
-    and in one step, so that a failure changes nothing.
-
-    Raises
-    ------
-    MemoryError
-        If not even small parts fit.
+    It computes elementwise, in a new Blob or several, or `writes` into the first. When room is
+    needed, finished parts are downloaded, and those of the operands dropped. What is written gets
+    its new contents on the host and in one step, so that a failure changes nothing.
     """
     compute = partial(function, kernel)
     try:
@@ -103,8 +96,7 @@ def _compute_in_parts(
 def _can_divide(kernel: Callable[..., Any], operands: Sequence[Any], *, writes: bool) -> bool:
     """Return whether a kernel of Blobs and scalars can be computed part by part.
 
-    The Blobs are large enough for windows, C-contiguous, of one shape, and on one accelerator, or
-    partly on the host. No part of one that is written lies in another part of the other.
+    No part of a Blob that is written lies in another part of the other.
     """
     blobs: list[Any] = [x for x in operands if isinstance(x, BlobCore)]
     if not all(type(x) in SCALARS or isinstance(x, BlobCore) for x in operands):

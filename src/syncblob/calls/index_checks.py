@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 def require_bounds(home: Home, indices: Any, lowest: int, length: int, axis: int = 0) -> None:
     """Raise an IndexError if an index is less than the lowest, or not less than a length.
 
-    Indices that only a device holds are checked if the home, which computes, checks any. `indices`
-    is an integer, an array of NumPy's or a Blob; `axis` is for the message.
+    `axis` is for the message. Indices that only a device holds are checked if it checks any.
     """
     low = high = indices
     if not isinstance(indices, int):
@@ -51,13 +50,7 @@ def _is_on_host(blob: BlobCore) -> bool:
 def check_indices(
     function: Callable[..., Any], home: Home, given: Mapping[int | str, Any]
 ) -> dict[int | str, Any]:
-    """Check the indices in the arguments of a function in a home, and return all arguments.
-
-    Raises
-    ------
-    IndexError, ValueError
-        As the function raises for ndarrays.
-    """
+    """Check the indices of a function as NumPy does for ndarrays, and return all arguments."""
     names = [*positions(function)]
     arguments = {names[key] if type(key) is int else str(key): x for key, x in given.items()}
     mode = arguments.pop("mode", "raise")

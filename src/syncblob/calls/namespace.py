@@ -7,27 +7,19 @@ from typing import Any
 
 from syncblob._dtypes import SCALARS
 from syncblob.blob.core import BlobCore
-from syncblob.calls.engine import plan_of
+from syncblob.calls.engine import Functions
 from syncblob.calls.operands import as_blob, is_plain_array, with_blobs
 from syncblob.calls.tables import rules_of_library
 
+_FUNCTIONS = Functions(rules_of_library)
+
 
 def apply(function: str | Callable[..., Any], *operands: Any, **keywords: Any) -> Any:
-    """Compute with Blobs on their device, and return the result as one Blob or several.
+    """Compute with Blobs, arrays beside them, scalars and None; return one Blob or several.
 
-    Parameters
-    ----------
-    function
-        The name of a function of the device's array library, such as ``"linalg.inv"``, or a
-        function that takes that library and the arrays.
-    *operands, **keywords
-        Blobs, arrays beside them, scalars and None; and keywords, which are passed on unchanged.
-        NumPy scalars without a Blob become Blobs. Other objects raise a TypeError.
-
-    Returns
-    -------
-    Blob or tuple of Blob
-        A result that overlaps an operand is a view of it.
+    `function` is the name of a function of the device's array library, such as ``"linalg.inv"``, or
+    a function that takes that library first. Keywords are passed on. A result that overlaps an
+    operand is a view of it.
     """
     like: Any = None
     for x in operands:
@@ -41,17 +33,13 @@ def apply(function: str | Callable[..., Any], *operands: Any, **keywords: Any) -
         name = function if isinstance(function, str) else function.__name__.lstrip("_")
         operands = tuple(with_blobs(name, operands))
         like = next(x for x in operands if isinstance(x, BlobCore))
-    plan = plan_of(rules_of_library, function, (), *map(type, operands))
-    result = plan.run(like, operands, keywords)
+    values = (*operands, *keywords.values())
+    result = _FUNCTIONS[function][(*keywords,), *map(type, values)](like, *values)
     return tuple(result) if type(result) is list else result
 
 
 def view(x: Any, name: str, function: Callable[[Any], Any]) -> Any:
-    """Return the view that a function makes of a Blob's array. Neither reads nor transfers.
-
-    The array may lie at an invalid address, so the function must not read it. `name` is the
-    operation, for messages.
-    """
+    """Return the view that a function makes of a Blob's array, without reading it."""
     if not isinstance(x, BlobCore):
         x = as_blob(name, x)
     return x.derive(function) if x.home.views else x.view_at(x.layout.derive(function))

@@ -13,7 +13,7 @@ import numpy as np
 from syncblob._made_functions import name_made_functions
 from syncblob.blob.core import AnyBlob, BlobCore
 from syncblob.blob.missing import explain_keywords
-from syncblob.calls.engine import plan_of
+from syncblob.calls.engine import Functions
 from syncblob.calls.numpy_protocols import array_function
 from syncblob.calls.tables import rules_of_method
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
         def __get__(self, blob: AnyBlob, owner: Any, /) -> Callable[..., AnyBlob]: ...
 
+
+_WRITERS = Functions(rules_of_method)
 
 # The usual arguments: axes, which no other library needs to be asked about.
 _AXES = frozenset({int, tuple, type(None)})
@@ -148,8 +150,8 @@ class NdarrayMethods(BlobCore):
 
     def _write_by(self, name: str, *args: Any, **kwargs: Any) -> None:
         """Call a method of arrays that writes its array."""
-        kinds = (type(self), *map(type, args), *map(type, kwargs.values()))
-        plan_of(rules_of_method, name, (*kwargs,), *kinds).run(self, (self, *args), kwargs)
+        values = (self, *args, *kwargs.values())
+        _WRITERS[name][(*kwargs,), *map(type, values)](self, *values)
 
 
 name_made_functions(vars(NdarrayMethods), "Blob")

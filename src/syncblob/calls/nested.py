@@ -27,12 +27,7 @@ def replaced(x: Any, kind: type, replace: Callable[[Any], Any]) -> Any:
 def mapped(x: Any, function: Callable[[Any], Any]) -> Any:
     """Apply a function to all items of a nested value, or to the value itself.
 
-    An item that is in a sequence twice has one result.
-
-    Returns
-    -------
-    Any
-        The same object if nothing has changed, otherwise a copy of the same type.
+    Returns the same object if nothing has changed. An item that is there twice has one result.
     """
     if isinstance(x, (list, tuple)):
         items = {id(item): mapped(item, function) for item in x}

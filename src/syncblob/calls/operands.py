@@ -35,11 +35,10 @@ is_leaf: Callable[[type], bool] = cache(_is_leaf)
 
 
 def as_blob(name: str, x: Any, *beside: Any) -> Any:
-    """Return a Blob as it is, and a NumPy scalar as a 0-d Blob; raise a TypeError for others.
+    """Return a Blob, also for a NumPy scalar; raise a TypeError for other objects.
 
-    Beside a Blob, also an array of another library, only to be read, or an instance of a subclass
-    of a Python scalar's type, becomes a Blob. It goes to the device of the first Blob beside it, or
-    else to the default device. `name` is the operation.
+    Beside a Blob, also for an array, only to be read, or a number of a subclass. It goes to the
+    device of the first Blob beside it, or else to the default device. `name` is the operation.
     """
     if isinstance(x, BlobCore):
         return x
@@ -68,13 +67,7 @@ def is_number(x: Any) -> bool:
 
 
 def with_blobs(name: str, operands: Sequence[Any]) -> list[Any]:
-    """Return operands with Blobs in place of arrays and NumPy scalars; see `as_blob`.
-
-    Raises
-    ------
-    TypeError
-        If an operand is something else, or none is a Blob.
-    """
+    """Return operands with Blobs in place of arrays and scalars; see `as_blob`. One is a Blob."""
     require_device_of(name, *operands)
     weak = PYTHON_SCALARS
     blobs = [x if x is None or type(x) in weak else as_blob(name, x, *operands) for x in operands]
@@ -91,11 +84,7 @@ def blob_to_read(array: Any, like: AnyBlob) -> AnyBlob:
 
 
 def converted(x: Any, like: Any) -> Any:
-    """Convert an array or scalar of another library to a Blob.
-
-    Return NotImplemented for other objects, for arrays without values, for dtypes that Blobs do not
-    support, and for `numpy.matrix`, whose operators have another meaning.
-    """
+    """Return a Blob for an array or scalar of another library; NotImplemented for other objects."""
     if is_stranger(type(x), "__array_ufunc__") or isinstance(x, np.matrix):
         return NotImplemented
     if isinstance(x, np.generic) or is_array(x):

@@ -14,8 +14,8 @@ import numpy as np
 from syncblob import _corrected as corrected
 from syncblob._made_functions import name_made_functions
 from syncblob.blob.core import AnyBlob, BlobCore
-from syncblob.calls.elementwise import binary, unary
-from syncblob.calls.in_place import inplace
+from syncblob.calls.elementwise import plans_of_kernel, plans_of_operator
+from syncblob.calls.in_place import plans_in_place
 
 if TYPE_CHECKING:
 
@@ -30,33 +30,41 @@ if TYPE_CHECKING:
         def __get__(self, blob: AnyBlob, owner: Any, /) -> Callable[[Any], AnyBlob]: ...
 
 
-def _of_one(kernel: Callable[..., Any], sign: str) -> Any:
-    def operator(self: Any) -> Any:
-        return unary(kernel, self)
+def _of_one(kernel: Callable[..., Any], text: str) -> Any:
+    plans = plans_of_kernel(kernel)
 
-    operator.__doc__ = f"Return ``{sign}self``."
+    def operator(self: Any) -> Any:
+        return plans[type(self)](self)
+
+    operator.__doc__ = f"Return ``{text}``."
     return operator
 
 
 def _of_two(name: str, kernel: Callable[..., Any], sign: str) -> Any:
+    plans = plans_of_operator(name, kernel)
+
     def operator(self: Any, other: Any, /) -> Any:
-        return binary(kernel, self, other, name)
+        return plans[type(other)](self, other)
 
     operator.__doc__ = f"Return ``self {sign} other``."
     return operator
 
 
 def _reflected(name: str, kernel: Callable[..., Any], sign: str) -> Any:
+    plans = plans_of_operator(name, kernel, mirrored=True)
+
     def operator(self: Any, other: Any, /) -> Any:
-        return binary(kernel, other, self, name)
+        return plans[type(other)](other, self)
 
     operator.__doc__ = f"Return ``other {sign} self``."
     return operator
 
 
 def _in_place(name: str, kernel: Callable[..., Any], sign: str) -> Any:
+    plans = plans_in_place(name, kernel)
+
     def operator(self: Any, other: Any, /) -> Any:
-        return inplace(kernel, self, other, name)
+        return plans[type(other)](self, other)
 
     operator.__doc__ = f"Compute ``self {sign}= other``."
     return operator
@@ -70,9 +78,10 @@ class Operators(BlobCore):
     # Not hashable, because contents change and ``==`` is elementwise.
     __hash__: ClassVar[None] = None  # type: ignore[assignment]  # as Python documents it
 
-    __neg__: _OfOne = _of_one(np.negative, "-")
-    __pos__: _OfOne = _of_one(np.positive, "+")
-    __invert__: _OfOne = _of_one(np.invert, "~")
+    __neg__: _OfOne = _of_one(np.negative, "-self")
+    __pos__: _OfOne = _of_one(np.positive, "+self")
+    __abs__: _OfOne = _of_one(np.absolute, "abs(self)")
+    __invert__: _OfOne = _of_one(np.invert, "~self")
 
     __eq__: _OfTwo = _of_two("eq", np.equal, "==")  # type: ignore[assignment]  # elementwise, as in NumPy
     __ne__: _OfTwo = _of_two("ne", np.not_equal, "!=")  # type: ignore[assignment]  # as ``==``
@@ -133,10 +142,6 @@ class Operators(BlobCore):
     __pow__: _OfTwo = _of_two("pow", corrected.power, "**")
     __rpow__: _OfTwo = _reflected("pow", corrected.power, "**")
     __ipow__: _OfTwo = _in_place("pow", corrected.power, "**")
-
-    def __abs__(self) -> Self:
-        """Return the absolute values."""
-        return unary(np.absolute, self)
 
     def __divmod__(self, other: Any, /) -> tuple[Self, Self]:
         """Return the floored quotient and the remainder: ``(self // other, self % other)``."""

@@ -2,81 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from syncblob._dtypes import SUPPORTED, is_supported
 from syncblob._layout import Layout
 from syncblob.arrays.native import backend_of, native_array
-from syncblob.blob.core import BlobCore, fresh
+from syncblob.blob.core import BlobCore
 from syncblob.calls.nested import replaced
 from syncblob.calls.operands import is_leaf, shape_only
+from syncblob.calls.tables import split_keys
 from syncblob.devices import HOST
-from syncblob.guards import require_device
-from syncblob.memory import compute
 
 if TYPE_CHECKING:
-    from syncblob.calls.engine import Plan
+    from syncblob.calls.engine import Kinds
     from syncblob.calls.tables import Rules
     from syncblob.devices.base import Home
 
 
-class Answer(NamedTuple):
-    """The plan of a call that needs no arrays."""
-
-    run: Callable[[Any, Any, Any], Any]
-    """Makes the call; gets the Blob whose class results have, the arguments and the keywords."""
-
-
-def by_shapes(rules: Rules, count: int, kinds: Mapping[int | str, type]) -> Answer:
+def plan_by_shapes(rules: Rules, kinds: Kinds) -> Callable[..., Any]:
     """Plan calls of a function that uses no more than shapes and dtypes."""
+    count, names = split_keys(kinds)
     plain = rules.plain(range(count), kinds)
-    # The keys of Blobs, and of what may contain Blobs.
-    asked = [key for key, kind in kinds.items() if key not in plain and not is_leaf(kind)]
+    # The numbers of Blobs, and of what may contain Blobs.
+    asked = [n for n, key in enumerate(kinds) if key not in plain and not is_leaf(kinds[key])]
 
-    def run(_like: Any, args: Any, kwargs: Any) -> Any:
-        arguments, named = [*args], {**kwargs}
-        for key in asked:
-            values: Any = arguments if type(key) is int else named
-            x = values[key]
-            values[key] = (
-                shape_only(x) if isinstance(x, BlobCore) else replaced(x, BlobCore, shape_only)
-            )
-        return rules.native(*arguments, **named)
+    def run(_like: Any, *values: Any) -> Any:
+        given = [*values]
+        for n in asked:
+            x = given[n]
+            if isinstance(x, BlobCore):
+                given[n] = shape_only(x)
+            else:
+                given[n] = replaced(x, BlobCore, shape_only)
+        return rules.native(*given[:count], **dict(zip(names, given[count:], strict=True)))
 
-    return Answer(run)
-
-
-def empty_like(rules: Rules, otherwise: Plan) -> Answer:
-    """Plan calls that use the shape and dtype of a Blob to make an array; others are plain."""
-
-    def run(like: Any, args: Any, kwargs: Any) -> Any:
-        home = like.home
-        if not home.native:
-            return otherwise.run_in_room(like, args, kwargs)
-        if not home.direct:
-            require_device(home.device, rules.name)
-        given = [shape_only(x) if isinstance(x, BlobCore) else x for x in args]
-        named = {name: shape_only(x) for name, x in kwargs.items()} if kwargs else kwargs
-        make = rules.native if home.direct else partial(compute, home, rules.native)
-        result = make(*given, **named)
-        known = result.dtype in SUPPORTED or is_supported(result.dtype)
-        return fresh(type(like), result, home) if known else result
-
-    return Answer(run)
+    return run
 
 
-def directly(rules: Rules) -> Answer:
-    """Plan calls that get the Blobs themselves."""
-    return Answer(lambda _like, args, kwargs: rules.native(*args, **kwargs))
+def plan_of_attribute(rules: Rules, kinds: Kinds) -> Callable[..., Any]:
+    """Plan calls that get the Blob itself."""
+    del kinds
+    return lambda _like, *values: rules.native(*values)
 
 
-def sharing(rules: Rules) -> Answer:
+def plan_of_sharing(rules: Rules, kinds: Kinds) -> Callable[..., Any]:
     """Plan calls that compare the addresses of two arrays."""
-    return Answer(lambda _like, args, kwargs: _share(rules.native, *args, **kwargs))
+    count, names = split_keys(kinds)
+    share = partial(_share, rules.native)
+    return lambda _like, *values: share(
+        *values[:count], **dict(zip(names, values[count:], strict=True))
+    )
 
 
 def _share(function: Callable[..., Any], a: Any, b: Any, max_work: Any = None) -> bool:

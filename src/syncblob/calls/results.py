@@ -3,46 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import setitem
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from syncblob._dtypes import SUPPORTED, is_supported
+from syncblob.arrays.foreign import is_array
 from syncblob.blob.core import BlobCore, fresh
+from syncblob.calls.nested import rebuilt
+from syncblob.calls.operands import adopted
+from syncblob.devices import HOST, Side
 from syncblob.interop.adopt import can_adopt
 from syncblob.memory import MUTABLE, OVERWRITE, compute, from_the_start, has_written
 from syncblob.memory.changes import finish_write
 
 if TYPE_CHECKING:
     from syncblob._layout import Layout
-    from syncblob.devices.base import Home, Side
+    from syncblob.calls.tables import Rules
+    from syncblob.devices.base import Home
     from syncblob.memory import SyncedMemory
+
+# An array that a function gets, and what it stands for: a Blob, or an argument that is written.
+# None for an array of the user's that is only read.
+Operand = tuple[Any, Any]
 
 
 def forgets_newest(x: BlobCore, side: Side) -> bool:
-    """Return whether an overwrite on a side drops newest contents of others or a source.
-
-    If so, callers compute the new contents separately, and store them when nothing can fail.
-    """
+    """Return whether an overwrite on a side drops newest contents of others or a source."""
     memory, layout = x.memory, x.layout
     newest_here = memory.spans.common(*layout.reach) & (1 << side)
     return not newest_here and not memory.blank and layout.gapless
 
 
-def as_blobs(like: Any, result: Any, home: Home) -> Any:
-    """Return a Blob of the new result of a kernel, an array or a scalar; a tuple of several."""
-    several = result if type(result) is tuple else (result,)
-    blobs = []
-    for each in several:
-        array = each if type(each) is np.ndarray else home.as_array(each)
-        blobs.append(fresh(type(like), array, home))
-    return tuple(blobs) if several is result else blobs[0]
-
-
 def wrap(array: Any, home: Home, *operands: BlobCore) -> Any:
-    """Wrap the result of a computation in a Blob, without a copy.
-
-    A result that overlaps an operand becomes a view of it.
-    """
+    """Wrap the result of a computation in a Blob; in a view if it overlaps an operand."""
     if type(array) is not np.ndarray:
         array = home.as_array(array)
     if home.owns(array):
@@ -68,8 +63,28 @@ def wrap(array: Any, home: Home, *operands: BlobCore) -> Any:
     return fresh(type(operands[0]), array, home)
 
 
+# --- what a function writes -----------------------------------------------------------------------
+
 # A Blob's memory, a layout of it, and a function that writes into an array of that.
 Overwrite = tuple["SyncedMemory", "Layout", Callable[[Any], Any]]
+
+
+def array_beside(x: Any, home: Home) -> Any:
+    """Return an array for new contents that are stored later; None if another way is needed."""
+    late = home.direct and forgets_newest(x, x.side)
+    return home.empty(x.raw_array.shape, x.raw_array.dtype) if late else None
+
+
+def overwrite_by(x: Any, array: Any, home: Home, name: str) -> None:
+    """Overwrite a Blob by the contents of an array."""
+    memory = x.memory
+    memory.write(memory.side_of(home), OVERWRITE, x.layout, name, setitem, ..., array)
+
+
+def end_write(x: Any, home: Home, array: Any, name: str) -> None:
+    """End a write if the other side was read, or the buffer has left the memory, meanwhile."""
+    if not x.finish_write(home, name, array) and x.layout.shape == array.shape:
+        overwrite_by(x, array, home, name)
 
 
 def overwrite(overwrites: Sequence[Overwrite], home: Home, reason: str) -> None:
@@ -96,10 +111,7 @@ def write_by(
     reason: str,
     call: Callable[[Any], Sequence[Any]],
 ) -> None:
-    """Call a function that writes an array on one side, in its home, and finish the write.
-
-    `call` returns the function and its arguments, given the array of this memory and layout.
-    """
+    """Call a function that writes an array on one side. `call` returns it with its arguments."""
     from_the_start(_write_by, memory, layout, side, reason, call)
 
 
@@ -116,3 +128,85 @@ def _write_by(
         memory.home(side).compute(function, *arguments)
     finally:
         finish_write(memory.ledger, side, *layout.reach, reason)
+
+
+# --- what a function returns ----------------------------------------------------------------------
+
+
+def give(result: Any, rules: Rules, like: Any, home: Home, operands: Sequence[Operand]) -> Any:
+    """Replace arrays and NumPy scalars in a result by Blobs; operands by what they stand for.
+
+    An array that shares memory with a Blob becomes a view of it, const if the rules say so.
+    """
+    kind = type(result)
+    if kind is bool or kind is int:
+        return _number(result, like, home, rules.name)
+    several = isinstance(result, (list, tuple))
+    items = []
+    for x in result if several else (result,):
+        own = type(x) is np.ndarray and x.dtype in SUPPORTED
+        if own and x.base is None:
+            for operand, _ in operands:
+                own = own and x is not operand
+        elif own:
+            own = _is_own(x, operands, rules)
+        if own:
+            items.append(fresh(type(like), x, home))
+        elif several and isinstance(x, (list, tuple, bool, int)):
+            items.append(give(x, rules, like, home, operands))
+        elif isinstance(x, np.generic):
+            known = is_supported(x.dtype)
+            items.append(fresh(type(like), home.as_array(x), home) if known else x)
+        else:
+            items.append(_give_array(x, rules, like, home, operands) if is_array(x) else x)
+    if not several:
+        return items[0]
+    return tuple(items) if kind is tuple else rebuilt(result, items)
+
+
+def _is_own(array: Any, operands: Sequence[Operand], rules: Rules) -> bool:
+    """Return whether an array with a base certainly shares no memory with operands."""
+    base = array.base
+    known = type(base) is np.ndarray and base.base is None and not rules.const
+    if not (known and array.flags.carray):
+        return False
+    for operand, _ in operands:
+        # An operand over the memory that the base owns would have it as its base.
+        if array is operand or base is operand or base is operand.base:
+            return False
+    return True
+
+
+def _give_array(
+    array: Any, rules: Rules, like: Any, home: Home, operands: Sequence[Operand]
+) -> Any:
+    """Replace an array that may share memory with operands; see `give`."""
+    shares = []
+    for operand, x in operands:
+        if array is operand and x is not None:
+            return x
+        if home.overlap(array, operand):
+            shares.append(x)
+    blobs = [x for x in shares if isinstance(x, BlobCore)]
+    if not (array.dtype in SUPPORTED or is_supported(array.dtype)):
+        if blobs and isinstance(array, np.ndarray):
+            # Writes to it would not be tracked.
+            array.flags.writeable = False
+        return array
+    if not shares or (rules.const and not any(x is not None for x in shares)):
+        # Even reading the flags of an array whose elements overlap may warn.
+        if rules.const or not can_adopt(array, home):
+            array = home.copy(array) if home.direct else compute(home, home.copy, array)
+        return fresh(type(like), array, home)
+    if len(blobs) < len(shares):
+        return adopted(array, like, home.device)
+    blob: Any = wrap(array, home, *blobs)
+    return blob.const if rules.const and blob.base is not None else blob
+
+
+def _number(x: Any, like: BlobCore, home: Home, name: str) -> Any:
+    """Return a Python number, recorded as a download unless CuPy has copied it already."""
+    if home is HOST or not home.native:
+        return x
+    blob = fresh(type(like), home.as_array(x), home)
+    return blob.memory.gather(Side.HOST, blob.layout, name).item()

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from syncblob._dtypes import is_bfloat16
 from syncblob._shape import require_repeats
 from syncblob.devices import HOST
 
@@ -64,12 +65,14 @@ class Rules(NamedTuple):
     """Whether the function takes the array library first."""
     elementwise: bool = False
     """Whether it computes element by element, or a matrix product, in new arrays."""
-    in_place: bool = False
-    """Whether it is elementwise, but for writing into its first argument."""
+    check: Callable[..., None] | None = None
+    """Of an in-place operator: raises unless the result has the dtype and shape of the Blob."""
+    empty: bool = False
+    """Whether only the shape and dtype of a Blob are used, to make an array."""
     indexes: bool = False
     """Whether indices have to be checked that only NumPy checks."""
     plan: Any = None
-    """Makes the plan of a call in place of the usual class."""
+    """Returns the function that makes calls, given these rules and the types of the arguments."""
 
     def function_in(self, home: Home, *, by_name: bool) -> Callable[..., Any]:
         """Return the function for arrays of a home."""
@@ -93,6 +96,8 @@ _WRITE_IF: dict[Callable[..., Any], tuple[str, bool]] = {
         ("overwrite_input", True),
     ),
 }
+# They leave the rest of a larger `out` of another dtype.
+_CUMULATIVE = frozenset(_named("cumprod cumsum"))
 WRITES = _ALWAYS_WRITE | _WRITE_IF.keys()
 
 # The functions that only make views: `ravel` and `reshape` if possible.
@@ -205,10 +210,7 @@ def positions(function: Callable[..., Any]) -> dict[str, int]:
 def _argument(
     function: Callable[..., Any], name: str, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> int | str | None:
-    """Return the position or keyword of an argument; None if it was not given.
-
-    A keyword that a function collects, as `savez` does, is no parameter.
-    """
+    """Return the position or keyword of an argument; None if it was not given."""
     position = positions(function).get(name)
     if position is None:
         return None
@@ -245,6 +247,8 @@ def written_arguments(
     if out is not None:
         # The other functions with a mask are reductions, which write every element.
         result[out] = whole or function is not np.clip
+        if function in _CUMULATIVE:
+            result[out] = _same_size(args, value_of(function, "out", args, kwargs))
     option, wanted = _WRITE_IF.get(function, ("", None))
     value = value_of(function, option, args, kwargs)
     if function in _ALWAYS_WRITE or (value is not None and bool(value) is wanted):
@@ -252,6 +256,12 @@ def written_arguments(
         whole = whole and len(args) <= positions(function).get("where", len(args))
         result[first_argument(function, args)] = function is np.copyto and whole
     return result
+
+
+def _same_size(args: Sequence[Any], out: Any) -> bool:
+    """Return whether an `out` has as many elements as the first argument."""
+    size: Any = getattr(args[0], "size", None) if args else None
+    return isinstance(size, int) and size == getattr(out, "size", None)
 
 
 @cache
@@ -273,6 +283,12 @@ def _has_option(
     return _argument(function, _WRITE_IF[function][0], args, kwargs) is not None
 
 
+def split_keys(kinds: Mapping[int | str, Any]) -> tuple[int, tuple[str, ...]]:
+    """Return the number of positional arguments, and the names of the others."""
+    names = tuple(key for key in kinds if type(key) is str)
+    return len(kinds) - len(names), names
+
+
 # --- the rules of each kind of function -----------------------------------------------------------
 
 
@@ -291,13 +307,15 @@ def rules_of_function(function: Callable[..., Any]) -> Rules:
     )
 
 
-def rules_of_ufunc(ufunc_and_method: tuple[np.ufunc, str]) -> Rules:
+def rules_of_ufunc(ufunc: np.ufunc, method: str) -> Rules:
     """Return the rules of a ufunc, or of one of its methods, such as ``"reduce"``."""
-    ufunc, method = ufunc_and_method
 
-    def written(_args: Any, kwargs: Mapping[str, Any]) -> dict[int | str, bool]:
+    def written(args: Any, kwargs: Mapping[str, Any]) -> dict[int | str, bool]:
         if method == "at":
             return {0: False}
+        if method in {"accumulate", "reduceat"} and "out" in kwargs:
+            # As `_CUMULATIVE`.
+            return {"out": method == "accumulate" and _same_size(args, kwargs["out"])}
         # A reduction writes every element, even with a mask.
         masked = kwargs.get("where", True) is not True and method in {"__call__", "outer"}
         return {"out": not masked} if "out" in kwargs else {}
@@ -316,15 +334,29 @@ def rules_of_kernel(kernel: Callable[..., Any]) -> Rules:
     return Rules(kernel.__name__, kernel, kernel, elementwise=True)
 
 
-def rules_in_place(kernel: Callable[..., Any]) -> Rules:
+def rules_in_place(kernel: Callable[..., Any], check: Callable[..., None]) -> Rules:
     """Return the rules of an in-place operator, which computes into its first operand."""
-
-    def into(x1: Any, x2: Any) -> Any:
-        kernel(x1, x2, x1)
-        return x1
-
     name = f"in-place {kernel.__name__}"
-    return Rules(name, kernel, into, lambda *_: {0: False}, elementwise=True, in_place=True)
+    return Rules(name, kernel, kernel, lambda *_: {0: False}, elementwise=True, check=check)
+
+
+@cache
+def keeps_dtype(kernel: Any, dtype: Any, other: Any) -> bool:
+    """Tell whether a kernel gives the first dtype; the other may be the type of a scalar."""
+    one: Any = np.ones((1, 1), dtype)
+    if other is float and is_bfloat16(one.dtype):
+        return True
+    try:
+        with np.errstate(all="ignore"):
+            result = kernel(one, one.astype(other) if isinstance(other, np.dtype) else other(1))
+    except TypeError:
+        return False
+    kept: bool = result.dtype == dtype
+    return kept
+
+
+def _keywords(_args: Any, kwargs: Mapping[str, Any]) -> Collection[str]:
+    return kwargs.keys()
 
 
 def rules_of_library(function: str | Callable[..., Any]) -> Rules:
@@ -332,9 +364,9 @@ def rules_of_library(function: str | Callable[..., Any]) -> Rules:
     if isinstance(function, str):
         of_numpy = attrgetter(function)(np)
         native = getattr(of_numpy, "_implementation", of_numpy)
-        return Rules(function, of_numpy, native, by_name=True)
+        return Rules(function, of_numpy, native, plain=_keywords, by_name=True)
     name = function.__name__.lstrip("_")
-    return Rules(name, function, partial(function, np), with_library=True)
+    return Rules(name, function, partial(function, np), plain=_keywords, with_library=True)
 
 
 def rules_of_method(name: str) -> Rules:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,78 +14,85 @@ from syncblob.blob.core import BlobCore
 from syncblob.calls import tables
 from syncblob.calls.engine import Plan
 from syncblob.calls.operands import adopted
+from syncblob.calls.texts import arguments, compiler
 from syncblob.devices import HOST
 
-
-class ViewPlan(Plan):
-    """The function makes views of its first argument, a Blob; or it may copy, and reads it."""
-
-    __slots__ = ("axes", "unusual", "usual_count")
-
-    def __init__(
-        self, rules: tables.Rules, count: int, kinds: Mapping[int | str, type], views: tables.Views
-    ) -> None:
-        super().__init__(rules, count, kinds)
-        function = rules.function
-        self.native: Any = tables.METHODS.get(function, rules.native)
-        self.axes: int = views.axes
-        # Whether the argument has a name, or others are Blobs, too.
-        self.unusual: bool = not count or any(
-            issubclass(kind, BlobCore) for kind in list(kinds.values())[1:]
-        )
-        # For a function that may also copy: with so many arguments it does not, if the array is
-        # C-contiguous.
-        self.usual_count: int | None = tables.VIEWS_OR_COPIES.get(function)
-
-    def run(self, like: Any, args: Any, kwargs: Any) -> Any:
-        """Make the call."""
-        function, first, named = self.rules.function, args, kwargs
-        if self.unusual:
-            named = {**kwargs}
-            x = args[0] if args else named.pop(str(tables.first_argument(function, ())))
-            # Other Blobs stand for axes and numbers.
-            named = {name: _number(y) for name, y in named.items()}
-            first = (x, *map(_number, args[1:]))
-        x = first[0]
-        array = x.raw_array
-        if array is None or x.known_memory is None or not x.home.native:
-            array = stand_in(x)
-        if array.ndim < self.axes or (
-            self.usual_count is not None
-            and (named or len(first) != self.usual_count or not array.flags.c_contiguous)
-            and not makes_view(function, x, first, named)
-        ):
-            return super().run(like, args, kwargs)
-        result = self.native(array, *first[1:], **named)
-        const = self.const and not kwargs.get("writeable")
-        if type(result) is np.ndarray:
-            return view_of(x, array, result, const)
-        return type(result)([view_of(x, array, part, const) for part in result])
+if TYPE_CHECKING:
+    from syncblob.calls.engine import Kinds
 
 
-class ViewsPlan(Plan):
-    """The function makes one view of each positional argument. There are several."""
+# Argument n is x{n}; the Blob is x{first}, and its array need not be up to date.
+_VIEW = """
+def run(like, {given}):
+    array = x{first}.raw_array
+    if array is None or x{first}.known_memory is None or not x{first}.home.native:
+        array = stand_in(x{first})
+    if {copies}:
+        return read(like, {given})
+    result = native({call})
+    if type(result) is ndarray:
+        return view_of(x{first}, array, result, {const})
+    return type(result)([view_of(x{first}, array, part, {const}) for part in result])
+"""
 
-    __slots__ = ()
 
-    def run(self, like: Any, args: Any, kwargs: Any) -> Any:
-        """Make the call."""
-        operands = [self._operand(x, like) for x in args]
+def plan_of_view(rules: tables.Rules, kinds: Kinds) -> Callable[..., Any]:
+    """Plan calls that make views of their first argument, a Blob; or that may copy, and read it."""
+    function, (count, names) = rules.function, tables.split_keys(kinds)
+    native, axes = tables.METHODS.get(function, rules.native), tables.VIEWS[function].axes
+    key = tables.first_argument(function, range(count))
+    first = [*kinds].index(key)
+    # Other Blobs stand for axes and numbers.
+    passed = [
+        f"number(x{n})" if issubclass(kind, BlobCore) else f"x{n}"
+        for n, kind in enumerate(kinds.values())
+    ]
+    del passed[first]
+    rest = [name for name in names if name != key]
+    call = arguments(["array", *passed], rest)
+    copies = f"array.ndim < {axes}" if axes else "False"
+    usual_count = tables.VIEWS_OR_COPIES.get(function)
+    if usual_count is not None:
+        # With so many arguments it makes a view, if the array is C-contiguous.
+        usual = not rest and len(kinds) == usual_count
+        copies = f"not makes_view(function, {call.replace('array', f'x{first}', 1)})"
+        copies = f"not array.flags.c_contiguous and {copies}" if usual else copies
+    writeable = f" and not x{[*kinds].index('writeable')}" if "writeable" in rest else ""
+    words = {
+        "given": ", ".join(f"x{n}" for n in range(len(kinds))),
+        "first": first,
+        "copies": copies,
+        "call": call,
+        "const": f"{rules.const}{writeable}",
+    }
+    read = Plan(rules._replace(native=native), kinds).run
+    values = {"native": native, "function": function, "read": read}
+    return _run_of(_VIEW.format(**words), values)
+
+
+def plan_of_views(rules: tables.Rules, kinds: Kinds) -> Callable[..., Any]:
+    """Plan calls that make one view of each positional argument."""
+    count, names = tables.split_keys(kinds)
+
+    def run(like: Any, *values: Any) -> Any:
+        operands = [_operand(x, like) for x in values[:count]]
         arrays = [stand_in(x) if isinstance(x, BlobCore) else x for x in operands]
-        result = self.native(*arrays, **kwargs)
+        result = rules.native(*arrays, **dict(zip(names, values[count:], strict=True)))
         return type(result)(
-            view_of(x, array, view, self.const) if isinstance(x, BlobCore) else view
+            view_of(x, array, view, rules.const) if isinstance(x, BlobCore) else view
             for x, array, view in zip(operands, arrays, result, strict=True)
         )
 
-    @staticmethod
-    def _operand(x: Any, like: Any) -> Any:
-        """Return a Blob in place of an array; an array of a dtype that Blobs do not support."""
-        if isinstance(x, BlobCore):
-            return x
-        array = native_array(x)[0]
-        device = like.device if isinstance(array, np.ndarray) else None
-        return adopted(array, like, device) if is_supported(array.dtype) else array
+    return run
+
+
+def _operand(x: Any, like: Any) -> Any:
+    """Return a Blob in place of an array; an array of a dtype that Blobs do not support."""
+    if isinstance(x, BlobCore):
+        return x
+    array = native_array(x)[0]
+    device = like.device if isinstance(array, np.ndarray) else None
+    return adopted(array, like, device) if is_supported(array.dtype) else array
 
 
 def _number(x: Any) -> Any:
@@ -117,22 +124,31 @@ def view_of(x: Any, array: Any, view: Any, const: bool) -> Any:
     return blob
 
 
-def makes_view(
-    function: Callable[..., Any], x: BlobCore, args: Sequence[Any], kwargs: Mapping[str, Any]
-) -> bool:
+def _makes_view(function: Callable[..., Any], x: BlobCore, *args: Any, **kwargs: Any) -> bool:
     """Return whether `reshape` or `ravel` makes a view of a Blob."""
     layout = x.layout
     if function is np.reshape:
         try:
-            np.reshape(layout.dummy(), *args[1:], **{**kwargs, "copy": False})
+            np.reshape(layout.dummy(), *args, **{**kwargs, "copy": False})
         except (TypeError, ValueError):
             return False
         return not kwargs.get("copy")
     flags = layout.dummy().flags
-    order = args[1] if len(args) > 1 else kwargs.get("order", "C")
+    order = args[0] if args else kwargs.get("order", "C")
     return {
         "C": flags.c_contiguous,
         "F": flags.f_contiguous,
         "A": flags.forc,
         "K": layout.gapless and not layout.backwards,
     }.get(order, False)
+
+
+_NAMES: dict[str, Any] = {
+    "__name__": __name__,
+    "makes_view": _makes_view,
+    "ndarray": np.ndarray,
+    "number": _number,
+    "stand_in": stand_in,
+    "view_of": view_of,
+}
+_run_of = compiler(__file__, _NAMES)

@@ -70,10 +70,7 @@ class LibraryHome(Accelerator):
     def compute(self, function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
         """Call a function; the library's own in place of one of NumPy's.
 
-        Raises
-        ------
-        NotImplementedError
-            If the library has no such function.
+        Raises NotImplementedError if the library has no such function.
         """
         name, where = _name_of(function), True
         if name is not None:
@@ -109,10 +106,7 @@ class LibraryHome(Accelerator):
     def own(self, name: str) -> Callable[..., Any]:
         """Return the library's function of a name.
 
-        Raises
-        ------
-        NotImplementedError
-            If there is none.
+        Raises NotImplementedError if there is none.
         """
         try:
             return super().own(name)
@@ -132,12 +126,10 @@ class LibraryHome(Accelerator):
         return False
 
     def overlap(self, array: Any, buffer: Any) -> bool:
-        """Compare the addresses of both."""
         layout = self.layout(array, buffer)
         return layout.start < buffer.nbytes and layout.stop > 0
 
     def layout(self, array: Any, buffer: Any) -> Layout:
-        """Return the layout of an array in its buffer."""
         offset = self.address(array) - self.address(buffer) if array.size else 0
         return Layout(tuple(array.shape), array.dtype, self.strides(array), offset)
 
@@ -146,10 +138,8 @@ class LibraryHome(Accelerator):
     ) -> Any:
         """Call a function, and assign its results to arrays: libraries may have no `out`.
 
-        Raises
-        ------
-        TypeError, ValueError
-            If a result has another shape, or a dtype that is not of the same kind.
+        Raises TypeError, ValueError if a result has another shape, or a dtype that is not of the
+        same kind.
         """
         targets = out if isinstance(out, tuple) else (out,)
         results = function(*args, **keywords)

@@ -77,7 +77,8 @@ class Home(ABC):
     """The memory of one side: allocates buffers, and returns arrays over them.
 
     A *buffer* is a one-dimensional uint8 array of the home's array library; a slice of it is a
-    buffer of a part.
+    buffer of a part. What is not abstract, here and in the other classes, is right for backends
+    that lack what it is about, or cannot tell; they need not override it.
     """
 
     device: Device
@@ -104,19 +105,11 @@ class Home(ABC):
     namespace: ModuleType
 
     def can_hold(self, nbytes: int) -> bool:
-        """Return whether an allocation could succeed if nothing else was there.
-
-        Homes that cannot tell need not override this.
-        """
-        del nbytes
+        """Return whether an allocation could succeed if nothing else was there."""
         return True
 
     def lacking(self, nbytes: int) -> int:
-        """Return how many bytes have to be freed at least before an allocation can succeed.
-
-        Homes that cannot tell need not override this.
-        """
-        del nbytes
+        """Return how many bytes have to be freed at least before an allocation can succeed."""
         return 0
 
     def compute(self, function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
@@ -145,7 +138,6 @@ class Home(ABC):
 
     def read_only(self, array: Any) -> bool:
         """Return whether an array must not be written, in a library with such arrays."""
-        del array
         return False
 
     @abstractmethod
@@ -177,10 +169,7 @@ class Home(ABC):
         """Lay an array over a buffer, without a copy."""
 
     def own_view(self, buffer: Any, layout: Layout, *, writable: bool) -> Any:
-        """Lay an array over a buffer that is only passed to `compute`, and not lent to other code.
-
-        Backends that do not record who uses their buffers need not override this.
-        """
+        """Lay an array over a buffer, only to be passed to `compute`, and not to other code."""
         return self.view(buffer, layout, writable=writable)
 
     def lend(self, array: Any) -> None:  # noqa: B027  # only some record it
@@ -192,7 +181,6 @@ class Home(ABC):
         The arrays of the first need not be writable. None if there are none. Then each access calls
         `view`.
         """
-        del buffer, layout
         return None
 
     @abstractmethod
@@ -214,15 +202,10 @@ class Home(ABC):
 
     @abstractmethod
     def alias(self, exporter: Any, layout: Layout) -> tuple[Any, object]:
-        """Return a writable array with an observable lifetime over an exporter's buffer.
+        """Return a writable array over an exporter's buffer, and an object that tells its lifetime.
 
-        Returns
-        -------
-        array
-            The array for the consumer.
-        target
-            A weakly referenceable object that lives as long as any array, slice, tensor or capsule
-            made from `array`.
+        The object is weakly referenceable, and lives as long as any array, slice, tensor or capsule
+        made from the array.
         """
 
     @abstractmethod
@@ -239,10 +222,7 @@ class Home(ABC):
         """The DLPack device type and id of arrays of this home."""
 
     def moment(self) -> Moment:
-        """Return a function that tells when all work that was started so far has run.
-
-        Backends whose work has run when a call returns need not override this.
-        """
+        """Return a function that tells when all work that was started so far has run."""
         now = time.perf_counter()
         return lambda: now
 
@@ -270,17 +250,13 @@ class Push(ABC):
     def over(self) -> bool:
         """Whether the upload has finished, after a wait for it has raised.
 
-        A signal handler can interrupt a wait. Backends whose waits cannot be interrupted need not
-        override this.
+        A signal handler can interrupt a wait.
         """
         return True
 
     @property
     def arrival(self) -> Moment:
-        """A function that tells when the upload had arrived. It keeps no buffer alive.
-
-        Backends that cannot tell need not override this.
-        """
+        """A function that tells when the upload had arrived. It keeps no buffer alive."""
         return lambda: None
 
 
@@ -299,14 +275,8 @@ class Accelerator(Home):
     def import_array(cls, x: Any, *, copy: bool | None = None) -> Any:
         """Return an array of this accelerator's library over the memory of an object.
 
-        Only called with objects that have `protocol`, or are of `dlpack_type`.
-
-        Parameters
-        ----------
-        x
-            The object.
-        copy
-            False raises ValueError or BufferError if a copy is needed.
+        Only called with objects that have `protocol`, or are of `dlpack_type`. `copy=False` raises
+        ValueError or BufferError if a copy is needed.
         """
         raise NotImplementedError
 
@@ -323,13 +293,7 @@ class Accelerator(Home):
     writers: set[Any] | None = WRITERS
 
     def require_powers(self, x1: Any, x2: Any) -> None:
-        """Raise for an integer to the power of a negative one, as NumPy does; others return 0.
-
-        Raises
-        ------
-        ValueError
-            If there is one, as far as `checks_values` allows to tell.
-        """
+        """Raise ValueError for a negative power of an integer, as far as `checks_values` allows."""
         base, exponent = (
             "i" if type(x) is int else getattr(x, "dtype", np.dtype("O")).kind for x in (x1, x2)
         )
@@ -348,32 +312,20 @@ class Accelerator(Home):
         """Return whether an array that a method of this backend has made over a buffer is in use.
 
         So it is if other code may have the buffer. Only buffers that nobody sees are evicted when
-        memory is short. Backends that cannot tell need not override this.
+        memory is short.
         """
-        del buffer
         return True
 
     def holder(self, buffer: Any) -> str:
-        """Return what keeps a buffer where it is; empty if it can leave.
-
-        Backends without graphs need not override this.
-        """
-        del buffer
+        """Return what keeps a buffer where it is; empty if it can leave."""
         return ""
 
     def give_back(self) -> bool:
-        """Give freed memory that libraries keep back to the device; return whether there was any.
-
-        Backends whose libraries keep none need not override this.
-        """
+        """Give freed memory that libraries keep back to the device; tell whether there was any."""
         return False
 
     def limit_memory(self, nbytes: int | None) -> int | None:
-        """Let allocations fail that would pass a number of bytes; None ends that.
-
-        Returns the limit so far. Backends without limits need not override this.
-        """
-        del nbytes
+        """Let allocations fail that pass a number of bytes, or none; return the limit so far."""
         raise NotImplementedError(f"the memory of {self.device} cannot be limited")
 
     @abstractmethod
@@ -393,14 +345,10 @@ class Accelerator(Home):
 
     def reaches(self, other: Any) -> bool:
         """Return whether `copy_from` copies from another home without the host."""
-        del other
         return False
 
     def copy_from(self, other: Accelerator, contents: Any, buffer: Any) -> None:
-        """Copy from a buffer of another accelerator, after all work that may use either.
-
-        Backends whose `reaches` is always False need not override this: it goes through the host.
-        """
+        """Copy from a buffer of another accelerator, after all work that may use either."""
         host = self.allocate_host(buffer.nbytes)
         other.download(contents, host)
         self.upload(host, buffer)
@@ -413,10 +361,7 @@ class Accelerator(Home):
     pulls: bool = False
 
     def pull(self, buffer: Any, host: NDArray[np.uint8]) -> Push:
-        """Start a download, after all work that may use `buffer`, and return at once.
-
-        Backends whose `pulls` is False need not override this.
-        """
+        """Start a download, after all work that may use `buffer`, and return at once."""
         raise NotImplementedError(f"{self.device} has no asynchronous downloads")
 
     @abstractmethod
@@ -424,24 +369,13 @@ class Accelerator(Home):
         """Block until all work on this device has finished."""
 
     def settle(self, buffer: Any) -> None:
-        """Order later computations after all work that may use a buffer.
-
-        Backends whose work has run when a call returns need not override this.
-        """
-        del buffer
+        """Order later computations after all work that may use a buffer."""
 
     def is_page_locked(self, host: NDArray[np.uint8]) -> bool:
-        """Return whether copies from and to a host buffer run at full speed.
-
-        Backends for which all host memory is equally fast need not override this.
-        """
-        del host
+        """Return whether copies from and to a host buffer run at full speed."""
         return True
 
     @property
     def capturing(self) -> bool:
-        """Whether work is being captured into a graph, so that downloads are impossible.
-
-        Backends without graphs need not override this.
-        """
+        """Whether work is being captured into a graph, so that downloads are impossible."""
         return False

@@ -35,14 +35,9 @@ _entered: ContextVar[None] = ContextVar("syncblob_entered")
 def accelerator(device: Device | str) -> Accelerator:
     """Return the backend of an accelerator; the same object each time.
 
-    Raises
-    ------
-    NoDeviceError
-        If the device is not available.
-    ValueError
-        If there is no such kind of device, or it is the host.
-    TypeError
-        If the function registered for its kind returns something else.
+    Raises NoDeviceError if the device is not available; ValueError if there is no such kind of
+    device, or it is the host; TypeError if the function registered for its kind returns something
+    else.
     """
     known = _backends.get(str(device))
     if known is not None and known.device.type in factories:
@@ -150,10 +145,7 @@ def simulated(index: int = 0, *, capacity: int | None = None) -> SimulatedBacken
 def home_of(device: Device | str | None = None) -> Home:
     """Return the home of a device; None for the default device.
 
-    Raises
-    ------
-    NoDeviceError
-        If the device is not available.
+    Raises NoDeviceError if the device is not available.
     """
     if device is None:
         device = default_device() if _chosen.get() else _process_default

@@ -146,8 +146,6 @@ class Allocation(Range):
     def uses_in(self, start: int, stop: int) -> tuple[dict[int, Stretch], bool]:
         """Return the last uses of bytes by the pointers of the streams, and whether any is lent."""
         with _adding.held:
-            if not self.parts:
-                return self.uses.copy(), self.lent
             near = [x for x in self.parts.values() if x.start < stop and start < x.stop]
             return _last_uses([self, *near])
 
@@ -539,7 +537,9 @@ class Order:
         # As `known`. The memory of owners begins where the allocation does.
         known = self._allocations.get(buffer.data.mem.ptr)
         if known is not None and known.root() is not None:
-            uses, lent = known.uses_in(start, start + buffer.nbytes)
+            uses, lent = known.uses.copy(), known.lent
+            if known.parts:
+                uses, lent = known.uses_in(start, start + buffer.nbytes)
         if lent:
             self.synchronize()
             return

@@ -58,11 +58,9 @@ class NumpyHome(Home):
         return np.asarray(result)
 
     def read_only(self, array: NDArray[Any]) -> bool:
-        """Return whether an array must not be written."""
         return not array.flags.writeable
 
     def overlap(self, array: NDArray[Any], buffer: NDArray[np.uint8]) -> bool:
-        """Compare the memory bounds of both."""
         return np.may_share_memory(array, buffer)
 
     def allocate(self, nbytes: int, *, zeroed: bool = False) -> NDArray[np.uint8]:
@@ -81,11 +79,9 @@ class NumpyHome(Home):
         return block[start : start + nbytes]
 
     def zero(self, buffer: NDArray[np.uint8]) -> None:
-        """Set every byte of a buffer to zero."""
         buffer.fill(0)
 
     def view(self, buffer: NDArray[np.uint8], layout: Layout, *, writable: bool) -> NDArray[Any]:
-        """Return an array over a buffer, without a copy."""
         array: NDArray[Any] = np.ndarray(
             layout.shape, layout.dtype, buffer, layout.offset, layout.strides
         )
@@ -105,7 +101,6 @@ class NumpyHome(Home):
         return const, writable
 
     def address(self, array: NDArray[Any]) -> int:
-        """Return the address of the first element of an array."""
         return array.__array_interface__["data"][0]
 
     def exporter(self, buffer: NDArray[np.uint8]) -> PickleBuffer:
@@ -124,7 +119,6 @@ class NumpyHome(Home):
         return array, array
 
     def wrap(self, array: NDArray[Any]) -> NDArray[np.uint8]:
-        """Return the buffer under a C-contiguous array, without a copy."""
         return array.reshape(-1).view(np.uint8)
 
     def capsule(
@@ -154,11 +148,9 @@ class _Host(NumpyHome):
         return np.ndarray(shape, dtype, buffer)
 
     def zeros(self, shape: Any, dtype: Any) -> NDArray[Any]:
-        """Return an array of zeros."""
         return self.empty(shape, dtype, np.zeros)
 
     def ones(self, shape: Any, dtype: Any) -> NDArray[Any]:
-        """Return an array of ones."""
         array = self.empty(shape, dtype)
         array.fill(1)
         return array
@@ -170,7 +162,6 @@ class _Host(NumpyHome):
         return array
 
     def astype(self, array: NDArray[Any], dtype: Any, order: Any = "C") -> NDArray[Any]:
-        """Return a copy of an array in a dtype."""
         if array.size * dtype.itemsize < LARGE or order != "C":
             return array.astype(dtype, order)
         return self.full(array.shape, array, dtype)

@@ -161,7 +161,6 @@ class SimulatedBackend(NumpyHome, Accelerator):
     # --- the interface of backends ---------------------------------------------------------------
 
     def allocate(self, nbytes: int, *, zeroed: bool = False) -> NDArray[np.uint8]:
-        """Return a new buffer on the device, filled with poison unless `zeroed`."""
         with self._lock.held:
             self._count_down("allocation")
             self.allocations += 1
@@ -211,7 +210,6 @@ class SimulatedBackend(NumpyHome, Accelerator):
     def own_view(
         self, buffer: NDArray[np.uint8], layout: Layout, *, writable: bool
     ) -> NDArray[Any]:
-        """Return an array over a buffer, as `view` does."""
         return self.view(buffer, layout, writable=writable)
 
     def is_seen(self, buffer: NDArray[np.uint8]) -> bool:
@@ -220,11 +218,9 @@ class SimulatedBackend(NumpyHome, Accelerator):
         return id(buffer) in self._roots or not _is_charged(owner)
 
     def can_hold(self, nbytes: int) -> bool:
-        """Compare with the capacity and the limit."""
         return nbytes <= self._bound()
 
     def lacking(self, nbytes: int) -> int:
-        """Compare with what the capacity and the limit leave."""
         bound = self._bound()
         return 0 if bound == math.inf else max(self.used_nbytes + nbytes - int(bound), 0)
 
@@ -257,20 +253,17 @@ class SimulatedBackend(NumpyHome, Accelerator):
                 raise
 
     def empty(self, shape: Any, dtype: Any) -> NDArray[Any]:
-        """Return a new array, full of poison."""
         array: NDArray[Any] = np.empty(shape, dtype)
         self.wrap(array).fill(POISON)
         return array
 
     def allocate_host(self, nbytes: int, *, zeroed: bool = False) -> NDArray[np.uint8]:
-        """Return an ordinary host buffer."""
         with self._lock.held:
             self._count_down("host_allocation")
             self.host_allocations += 1
         return super().allocate(nbytes, zeroed=zeroed)
 
     def upload(self, host: NDArray[np.uint8], buffer: NDArray[np.uint8]) -> None:
-        """Copy from host to device."""
         with self._lock.held:
             if self._countdowns:
                 self._count_down("transfer")
@@ -279,7 +272,6 @@ class SimulatedBackend(NumpyHome, Accelerator):
         buffer[:] = host
 
     def download(self, buffer: NDArray[np.uint8], host: NDArray[np.uint8]) -> None:
-        """Copy from device to host."""
         with self._lock.held:
             if self._countdowns:
                 self._count_down("transfer")
@@ -288,7 +280,6 @@ class SimulatedBackend(NumpyHome, Accelerator):
         host[:] = buffer
 
     def reaches(self, other: object) -> bool:
-        """Return whether it is a simulated device."""
         return isinstance(other, SimulatedBackend)
 
     def copy_from(
@@ -305,7 +296,6 @@ class SimulatedBackend(NumpyHome, Accelerator):
             super().copy_from(other, contents, buffer)
 
     def push(self, host: NDArray[np.uint8], buffer: NDArray[np.uint8], stream: Any) -> Push:
-        """Start an upload on the thread of `stream`."""
         if stream is None:
             stream = self._own_stream()
         if not isinstance(stream, SimulatedStream) or stream.backend is not self:
@@ -313,7 +303,6 @@ class SimulatedBackend(NumpyHome, Accelerator):
         return stream.submit(lambda: self.upload(host, buffer), host.nbytes)
 
     def pull(self, buffer: NDArray[np.uint8], host: NDArray[np.uint8]) -> Push:
-        """Start a download on the thread of the device's own stream."""
         return self._own_stream().submit(lambda: self.download(buffer, host), host.nbytes)
 
     def _own_stream(self) -> SimulatedStream:
@@ -457,7 +446,6 @@ class _Work(Push):
             self._running.release()
 
     def order(self) -> bool:
-        """Wait: NumPy has no stream that could wait in its place."""
         self.wait()
         return True
 
@@ -482,17 +470,14 @@ class _Work(Push):
 
     @property
     def arrived(self) -> bool:
-        """Whether the work has succeeded."""
         return self._function is None and self.error is None
 
     @property
     def over(self) -> bool:
-        """Whether the work has finished. A signal handler that raises ends a wait before that."""
         return self._function is None
 
     @property
     def arrival(self) -> Moment:
-        """A function that tells when it had finished."""
         ended = self._ended
         return lambda: ended[0] if ended else None
 

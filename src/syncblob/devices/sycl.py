@@ -102,7 +102,6 @@ class SyclBackend(LibraryHome):
     # --- buffers and arrays ----------------------------------------------------------------------
 
     def allocate(self, nbytes: int, *, zeroed: bool = False) -> Any:
-        """Return a new buffer of USM device memory."""
         queue = self._queue
         try:
             # An array without elements has memory, too.
@@ -129,11 +128,9 @@ class SyclBackend(LibraryHome):
         self._queue.wait()
 
     def address(self, array: Any) -> int:
-        """Return the address of the first element of an array."""
         return array.data.ptr
 
     def read_only(self, array: Any) -> bool:
-        """Return whether an array must not be written."""
         return not array.flags.writable
 
     def view(self, buffer: Any, layout: Layout, *, writable: bool) -> Any:
@@ -145,12 +142,8 @@ class SyclBackend(LibraryHome):
     def alias(self, exporter: Any, layout: Layout) -> tuple[Any, object]:
         """Return an array over a buffer, and an owner that lives as long as the last view of it.
 
-        Raises
-        ------
-        ValueError
-            If a stride is no multiple of the size of an element, in which dpnp counts.
-        TypeError
-            For bfloat16.
+        Raises ValueError if a stride is no multiple of the size of an element, in which dpnp
+        counts; TypeError for bfloat16.
         """
         itemsize = layout.dtype.itemsize
         if is_bfloat16(layout.dtype):
@@ -174,7 +167,6 @@ class SyclBackend(LibraryHome):
         return array, owner
 
     def wrap(self, array: Any) -> Any:
-        """Return the buffer under a C-contiguous array of this device, without a copy."""
         if self.device_of(array) != self.device:
             raise DeviceMismatchError(
                 f"expected an array on {self.device}, got one of shape {array.shape} on "
@@ -209,16 +201,12 @@ class SyclBackend(LibraryHome):
 
     @classmethod
     def device_of(cls, array: Any) -> Device:
-        """Return the device of a dpnp array."""
         return Device(f"sycl:{array.sycl_device.get_device_id()}")
 
     def describe(self, array: Any, *, readonly: bool) -> dict[str, Any]:
         """Return ``__sycl_usm_array_interface__``, version 1, of an array.
 
-        Raises
-        ------
-        BufferError
-            If a stride is negative: consumers take the address for the lowest.
+        Raises BufferError if a stride is negative: consumers take the address for the lowest.
         """
         if any(step < 0 and dim > 1 for step, dim in zip(array.strides, array.shape, strict=True)):
             raise BufferError(f"{_PROTOCOL} has no negative strides; use .copy()")
@@ -231,13 +219,11 @@ class SyclBackend(LibraryHome):
         return self._memory.as_usm_memory(_Owner(buffer, 0, buffer.nbytes))
 
     def upload(self, host: NDArray[np.uint8], buffer: Any) -> None:
-        """Wait for all work on the queue, copy, and wait for that."""
         self._queue.wait()
         if host.nbytes:
             self._queue.memcpy(self._usm(buffer), host, host.nbytes)
 
     def download(self, buffer: Any, host: NDArray[np.uint8]) -> None:
-        """Wait for all work on the queue, then copy."""
         self._queue.wait()
         if host.nbytes:
             self._queue.memcpy(host, self._usm(buffer), host.nbytes)
@@ -245,10 +231,7 @@ class SyclBackend(LibraryHome):
     def push(self, host: NDArray[np.uint8], buffer: Any, stream: Any) -> Push:
         """Start an upload on a queue, after all work; None is the queue of the device.
 
-        Raises
-        ------
-        TypeError
-            If `stream` is something else.
+        Raises TypeError if `stream` is something else.
         """
         queue = self._queue if stream is None else stream
         if not isinstance(queue, type(self._queue)):
@@ -257,7 +240,6 @@ class SyclBackend(LibraryHome):
         return _SyclPush(queue.memcpy_async(usm, host, host.nbytes, [earlier]), (usm, host))
 
     def synchronize(self) -> None:
-        """Wait for all work on the queue."""
         self._queue.wait()
 
     def moment(self) -> Moment:

@@ -34,12 +34,8 @@ def adopt(  # noqa: PLR0913  # an array, its target, and its ownership
     on first use. The memory of an array that has another owner (`owned` is False) is exposed.
     `backend` is the accelerator of a NumPy array on a simulated device.
 
-    Raises
-    ------
-    ValueError
-        If `copy` is False and a copy or a transfer is needed.
-    TypeError
-        If Blobs do not support the dtype.
+    Raises ValueError if `copy` is False and a copy or a transfer is needed; TypeError if Blobs do
+    not support the dtype.
     """
     if backend is None and not isinstance(array, np.ndarray):
         backend = backend_of(array)
@@ -77,7 +73,7 @@ def array_in(home: Any, array: Any, reason: str) -> Any:
     native = dtype if dtype in SUPPORTED else as_dtype(dtype.newbyteorder("="))
     dense = np.asarray(array, native, order="C")
     buffer = upload(home, HOST.wrap(dense), reason)
-    return home.own_view(buffer, Layout.dense(dense), writable=False)
+    return home.own_view(buffer, Layout.of_array(dense), writable=False)
 
 
 def can_adopt(array: Any, home: Home) -> bool:

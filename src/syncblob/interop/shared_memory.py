@@ -75,12 +75,8 @@ def create(name: str | None, nbytes: int, device: Device | str | None) -> Synced
 def attach(name: str, nbytes: int, device: Device | str | None) -> SyncedMemory:
     """Make a memory whose host buffer is an existing block.
 
-    Raises
-    ------
-    FileNotFoundError
-        If there is no block with that name.
-    ValueError
-        If the block is smaller than `nbytes`.
+    Raises FileNotFoundError if there is no block with that name; ValueError if the block is smaller
+    than `nbytes`.
     """
     try:
         shared = _attached(name)

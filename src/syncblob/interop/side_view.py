@@ -50,10 +50,7 @@ class SideView(OrdinaryOperand):
 
         A view with gaps is updated first, because the bytes between its elements must survive.
 
-        Raises
-        ------
-        ValueError
-            If this view is const.
+        Raises ValueError if this view is const.
         """
         if self._access is CONST:
             raise ValueError("this view is const; take it of the Blob itself: blob.gpu.overwrite")
@@ -62,19 +59,9 @@ class SideView(OrdinaryOperand):
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
         """Return an array over this side: writable and tracked, or read-only if const.
 
-        Parameters
-        ----------
-        dtype
-            Convert to another dtype, as a private copy.
-        copy
-            True returns a private copy; False raises if a conversion is needed.
-
-        Raises
-        ------
-        TypeError
-            If the side is on a CUDA device, which NumPy cannot access.
-        ValueError
-            If `copy` is False and a conversion is needed.
+        Another dtype, or `copy=True`, gives a private copy. Raises TypeError if the side is on a
+        CUDA device, which NumPy cannot access; ValueError if `copy` is False and a conversion is
+        needed.
         """
         memory, side, layout = self._what()
         home = memory.home(side)
@@ -117,10 +104,8 @@ class SideView(OrdinaryOperand):
         object, so it is tracked. Or return the function that CuPy calls for dtypes that the
         interface does not support, ``__cupy_get_ndarray__``.
 
-        Raises
-        ------
-        AttributeError
-            On the host, if the accelerator's library has another protocol, and for bfloat16.
+        Raises AttributeError on the host, if the accelerator's library has another protocol, and
+        for bfloat16.
         """
         if self._host or name not in {*protocols, export_cuda.CUPY}:
             which = "host" if self._host else "accelerator"

@@ -17,9 +17,8 @@ import numpy as np
 from syncblob._formatting import extend, human_bytes
 from syncblob._source_lines import user_line
 from syncblob.devices import HOST, Accelerator, Side, current_accelerator, home_of
-from syncblob.guards import running_guards
 from syncblob.memory.operations import leave_room
-from syncblob.transfers import Copying, open_logs, transfer
+from syncblob.transfers import Copying, open_logs, running_guards, transfer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -77,12 +76,12 @@ class Window:
     def inner(self, layout: Layout) -> Layout:
         """Return where a layout of the memory is in the array."""
         # An empty layout may begin behind the window.
-        return layout.moved(-self.start) if self.start or not layout.size else layout
+        return layout.shift(-self.start) if self.start or not layout.size else layout
 
     def layout(self, home: Home, array: Any) -> Layout:
         """Return the layout in the memory of an array over the window."""
         layout = home.layout(array, self.array)
-        return layout.moved(self.start) if self.start else layout
+        return layout.shift(self.start) if self.start else layout
 
     def view(self, home: Home, layout: Layout, *, writable: bool, own: bool = False) -> Any:
         """Lay an array over the window, without a copy.
@@ -90,7 +89,7 @@ class Window:
         `own` tells that it is only passed to `Home.compute`; see `Home.own_view`.
         """
         if self.start or not layout.size:
-            layout = layout.moved(-self.start)
+            layout = layout.shift(-self.start)
         return (home.own_view if own else home.view)(self.array, layout, writable=writable)
 
 

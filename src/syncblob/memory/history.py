@@ -11,7 +11,7 @@ from syncblob._source_lines import Place, user_instruction
 from syncblob.devices import Side
 from syncblob.memory.spans import Spans
 from syncblob.memory.state_machine import Head, head_over
-from syncblob.transfers import avoided, log_generation
+from syncblob.transfers import count_avoided, log_generation
 
 if TYPE_CHECKING:
     from syncblob._source_lines import NotedPlace
@@ -92,7 +92,7 @@ def note_use(ledger: Ledger, side: Side, start: int, stop: int) -> None:
     if last is not None:
         nbytes = _held_by(1 << side, ledger.spans, last, start, stop)
         if nbytes:
-            avoided(nbytes)
+            count_avoided(nbytes)
     note_arrival(ledger, side, start, stop)
 
 

@@ -37,12 +37,7 @@ examples:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line, by default with the arguments of the process.
-
-    Returns the exit status: 0 for success, 1 if a file could not be read or written, 2 if a
-    required package is not installed. For `diff`, that of the command diff. argparse raises
-    SystemExit, with 2 for invalid arguments, with 0 after ``--help``.
-    """
+    """Run the command line, by default with the arguments of the process."""
     try:
         return _run(list(sys.argv[1:] if argv is None else argv))
     except KeyboardInterrupt:

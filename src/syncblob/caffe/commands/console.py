@@ -31,12 +31,10 @@ def print_json(value: object) -> None:
 
 
 def print_line(text: str = "") -> None:
-    """Print a line of text."""
     print(text)  # noqa: T201  # this is the output
 
 
 def print_facts(facts: Sequence[tuple[str, str]]) -> None:
-    """Print names and facts in two columns."""
     width = max(len(name) for name, _ in facts)
     for name, fact in facts:
         print_line(f"{name:{width}}{_GAP}{fact}")
@@ -45,11 +43,7 @@ def print_facts(facts: Sequence[tuple[str, str]]) -> None:
 def print_table(
     rows: Sequence[Mapping[str, str]], *, title: str = "", right: Sequence[str] = ()
 ) -> None:
-    """Print a table, perhaps with a title after an empty line.
-
-    The rows, of which there is at least one, have the cells by their headings. Columns with a
-    heading in `right` are right-aligned, as for numbers.
-    """
+    """Print a table, perhaps with a title after an empty line."""
     if title:
         print_line(f"\n{title}")
     columns = {name: [name, *(row[name] for row in rows)] for name in rows[0]}
@@ -65,10 +59,7 @@ def print_table(
 
 @contextlib.contextmanager
 def progress(title: str, total: int) -> Iterator[None]:
-    """Show on a terminal how many of `total` bytes of values have been read or written.
-
-    On standard error, if it takes longer than a moment: a bar of rich's, or a line without it.
-    """
+    """Show on a terminal how many of `total` bytes of values have been read or written."""
     if sys.stderr is None or not sys.stderr.isatty():
         yield
         return

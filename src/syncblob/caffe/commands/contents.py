@@ -12,6 +12,7 @@ from syncblob.caffe import Layer, ModelFile, NetParameter
 from syncblob.caffe.convert import LayerWeights, Weights, format_of, open_weights
 from syncblob.caffe.convert.caffe_files import of_model
 from syncblob.caffe.files.file_types import BY_NAME, head_of
+from syncblob.caffe.messages.fields import Shape
 from syncblob.caffe.messages.open_file import OpenFile
 from syncblob.errors import ModelFileError
 from syncblob.formats import Blob
@@ -26,14 +27,13 @@ class Contents(NamedTuple):
     """A solver state has one layer with its history; those of a definition are uninitialized."""
     version: int | None = None
     solver: Mapping[str, Any] | None = None
-    shapes: Mapping[str, tuple[int, ...]] | None = None
+    shapes: Mapping[str, Shape] | None = None
     refused: str = ""
     missing: Mapping[str, str] = {}  # never changed
     ignored: str = ""
 
     @property
     def description(self) -> str:
-        """The format in words."""
         kind = self.weights.kind
         if self.version is not None:
             return f"{kind}, V{self.version} layers"
@@ -41,12 +41,10 @@ class Contents(NamedTuple):
 
     @property
     def is_lone(self) -> bool:
-        """Whether the file contains one Blob without a name."""
         return self.weights.kind == "binaryproto"
 
     @property
     def is_net(self) -> bool:
-        """Whether the file contains a net."""
         return not self.is_lone and self.solver is None
 
     @property
@@ -73,13 +71,7 @@ def open_contents(path: str) -> Contents:
 def open_definition(
     path: str, phase: str | None, shapes: Mapping[str, Sequence[int]] | None, *, forks: bool = False
 ) -> Contents:
-    """Open the definition of a net, without unknown fields of Caffe's forks.
-
-    A phase includes the layers of that alone. The shapes are those of inputs, as for
-    `ModelFile.infer_shapes`; if None, the shapes of a net that is refused are omitted. `forks`
-    applies the rules of well-known forks. Raises ModelFileError if the file is not the definition
-    of a net, or does not match the given shapes.
-    """
+    """Open the definition of a net, without unknown fields of Caffe's forks."""
     ignored = ""
     try:
         net = syncblob.read_prototxt(path, forks=forks)

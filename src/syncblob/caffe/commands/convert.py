@@ -38,7 +38,6 @@ these gets layers inferred from the names, without types. Gradients are omitted.
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
     parser.add_argument("source", metavar="IN", help="a file of weights")
     parser.add_argument("target", metavar="OUT", help="the file to write")
     parser.add_argument(
@@ -57,7 +56,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the command and return the exit status."""
     with plan_conversion(
         arguments.source, arguments.target, dtype=arguments.dtype, layers=arguments.layers
     ) as conversion:

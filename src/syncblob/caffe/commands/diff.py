@@ -14,6 +14,7 @@ from syncblob.caffe import Layer, equal_shapes, squeezed_blobs
 from syncblob.caffe.commands.console import print_line, print_table, printable, progress
 from syncblob.caffe.commands.contents import open_contents
 from syncblob.caffe.convert.naming import name_with_number
+from syncblob.caffe.messages.fields import Shape
 from syncblob.caffe.messages.pieces import BlobValues
 from syncblob.errors import ModelFileError
 from syncblob.formats import Blob
@@ -44,7 +45,6 @@ _STATUSES = ("added", "removed", "reshaped", _CHANGED, _SAME)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
     parser.set_defaults(failure=_TROUBLE)
     parser.add_argument("a", metavar="A", help="a file of weights")
     parser.add_argument("b", metavar="B", help="the file to compare it with")
@@ -58,7 +58,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the command and return the exit status."""
     if not 0 <= arguments.tolerance < 1:
         raise ModelFileError(f"expected a --tolerance from 0 to 1, got {arguments.tolerance}")
     before = open_contents(arguments.a)
@@ -110,7 +109,7 @@ class Comparison(NamedTuple):
     """Its number in the layer."""
     status: str
     """One of `_STATUSES`."""
-    shapes: tuple[tuple[int, ...], ...]
+    shapes: tuple[Shape, ...]
     """Those in the files that have it."""
     values: int | None = None
     """The number of unequal values."""
@@ -125,11 +124,7 @@ class Comparison(NamedTuple):
 def compare(
     before: Iterable[Layer], after: Iterable[Layer], tolerance: float
 ) -> Iterator[Comparison]:
-    """Compare the blobs of two files by layer and number; blobs only in the second come last.
-
-    Shapes are compared as in Caffe: leading axes of length 1, which files of the older formats
-    have, are ignored. NaN equals NaN.
-    """
+    """Compare the blobs of two files by layer and number; blobs only in the second come last."""
     sides = _blobs(before), _blobs(after)
     for place in dict.fromkeys(place for side in sides for place in side):
         pair = [side[place] for side in sides if place in side]
@@ -151,9 +146,9 @@ def compare(
         yield Comparison(*place, status, shapes, values, incomparable, *differences)
 
 
-def _blobs(layers: Iterable[Layer]) -> dict[tuple[str, int], tuple[Blob, tuple[int, ...]]]:
+def _blobs(layers: Iterable[Layer]) -> dict[tuple[str, int], tuple[Blob, Shape]]:
     """Return the blobs by layer and number, each with its shape in a running net."""
-    found: dict[tuple[str, int], tuple[Blob, tuple[int, ...]]] = {}
+    found: dict[tuple[str, int], tuple[Blob, Shape]] = {}
     numbers: Counter[str] = Counter()
     for layer in layers:
         # Formats often omit layers without blobs, so they are not counted.
@@ -169,11 +164,7 @@ def _blobs(layers: Iterable[Layer]) -> dict[tuple[str, int], tuple[Blob, tuple[i
 
 
 def _distance(before: Blob, after: Blob) -> tuple[int, int, float, float]:
-    """Compare the values of two blobs.
-
-    Returns the number of unequal values; of those that are NaN or infinite on one side; the largest
-    difference of the others; and the largest finite magnitude in both.
-    """
+    """Compare the values of two blobs."""
     values = incomparable = 0
     maximum = largest = 0.0
     for one, other in _pairs(before, after):

@@ -23,6 +23,7 @@ from syncblob.caffe.commands.stats import stats_of
 from syncblob.caffe.convert import writable_extensions
 from syncblob.caffe.convert.caffe_files import as_model
 from syncblob.caffe.files.file_types import head_of, is_text
+from syncblob.caffe.messages.fields import Shape
 from syncblob.caffe.messages.open_file import OpenFile
 from syncblob.caffe.messages.prototxt import definition_text
 from syncblob.caffe.messages.string_fields import unknown_fields
@@ -71,7 +72,6 @@ A blob is {shape, dtype, parameters, bytes}. With --stats it also has
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
     parser.add_argument("file", metavar="FILE", help="a file")
     parser.add_argument(
         "--stats",
@@ -108,7 +108,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the command and return the exit status."""
     contents = _open(arguments)
     if arguments.prototxt:
         _print_definition(contents)
@@ -123,7 +122,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _shape(text: str) -> tuple[str, tuple[int, ...]]:
+def _shape(text: str) -> tuple[str, Shape]:
     name, _, dims = text.rpartition("=")
     try:
         return name, tuple(int(dim) for dim in dims.split(",") if dim)
@@ -179,7 +178,6 @@ _STATS = ("min", "mean", "max", "std")
 
 
 def as_json(contents: Contents, *, stats: bool) -> dict[str, Any]:
-    """Return the contents of a file for JSON."""
     facts = contents._asdict()
     weights = facts.pop("weights")
     layers: list[dict[str, Any]] = [
@@ -266,9 +264,7 @@ def _facts(contents: Contents, found: Mapping[str, Any]) -> list[tuple[str, str]
     return facts
 
 
-def _show_layers(
-    layers: list[dict[str, Any]], shapes: Mapping[str, tuple[int, ...]] | None
-) -> None:
+def _show_layers(layers: list[dict[str, Any]], shapes: Mapping[str, Shape] | None) -> None:
     rows: list[dict[str, str]] = []
     for layer in layers:
         row = {"layer": printable(layer["name"]), "type": printable(layer["type"]) or "-"}

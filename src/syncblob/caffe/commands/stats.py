@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from syncblob.caffe import blob_values
+from syncblob.caffe.messages.fields import Array
 from syncblob.caffe.messages.pieces import on_progress
 from syncblob.formats import Blob
 
@@ -16,12 +17,7 @@ _BLOCK = 1 << 18
 
 
 def stats_of(blob: Blob) -> dict[str, float | None]:
-    """Return ``min``, ``mean``, ``max``, ``std`` and the number of ``non_finite`` values of a Blob.
-
-    The first four are those of the finite values, of complex ones their magnitudes, computed in
-    float64, or None if there are none; the divisor of ``std`` is their number. Reads the Blob on
-    the host, and keeps no values that were only in a file.
-    """
+    """Return min, mean, max and std of the finite values; None for none; and count the others."""
     values = blob_values(blob)
     on_progress.get()(blob.nbytes)
     count, least, most = 0, np.inf, -np.inf
@@ -51,7 +47,7 @@ def stats_of(blob: Blob) -> dict[str, float | None]:
     }
 
 
-def _finite_blocks(values: NDArray[np.generic]) -> Iterator[NDArray[np.float64]]:
+def _finite_blocks(values: Array) -> Iterator[NDArray[np.float64]]:
     """Yield the finite values, of complex numbers their magnitudes, in nonempty blocks."""
     flat = values.reshape(-1)
     for start in range(0, flat.size, _BLOCK):

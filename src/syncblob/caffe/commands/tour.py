@@ -94,7 +94,6 @@ def add_arguments(_parser: argparse.ArgumentParser) -> None:
 
 
 def run(_arguments: argparse.Namespace) -> int:
-    """Run the command and return the exit status."""
     device, no_cuda = _find_device()
     skipped = {name: why for name in ("cupy", "torch") if (why := _why_not(name, device))}
     print_facts(

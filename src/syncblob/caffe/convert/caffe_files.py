@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,7 @@ from syncblob.caffe.convert.naming import name_tensors
 from syncblob.caffe.convert.pytorch import flatten
 from syncblob.caffe.convert.weights import LayerWeights, Weights, for_others, squeeze
 from syncblob.caffe.files.model import plan_consistent
-from syncblob.caffe.messages.fields import pad_axes
+from syncblob.caffe.messages.fields import Write, pad_axes
 from syncblob.caffe.messages.pieces import blob_pieces, write_pieces
 from syncblob.caffe.nets.layer import as_named_blob
 from syncblob.formats import Blob
@@ -32,7 +31,6 @@ _COUNT = "num_batches_tracked"
 
 
 def read(path: str) -> Weights:
-    """Open a ``.caffemodel``."""
     return of_model(open_model(path), path, "caffemodel")
 
 
@@ -65,19 +63,16 @@ def as_model(weights: Weights) -> ModelFile:
     return model
 
 
-def plan(weights: Weights, *, hdf5: bool = False) -> Callable[[Path], None]:
+def plan(weights: Weights, *, hdf5: bool = False) -> Write:
     """Plan a ``.caffemodel`` file, or a ``.caffemodel.h5``."""
     return plan_consistent(as_model(weights), hdf5=hdf5, write_diff=False, upgrade=True)
 
 
-plan_hdf5: Callable[[Weights], Callable[[Path], None]] = partial(plan, hdf5=True)
+plan_hdf5: Callable[[Weights], Write] = partial(plan, hdf5=True)
 
 
 def for_caffe(layers: Iterable[LayerWeights]) -> tuple[LayerWeights, ...]:
-    """Replace each layer with the tensors of a PyTorch BatchNorm module by two layers.
-
-    The second one is named ``<layer>_scale``. It is omitted if the module has no factors.
-    """
+    """Replace each layer with the tensors of a PyTorch BatchNorm module by two layers."""
     layers = tuple(layers)
     taken = {each.layer.name for each in layers}
     return tuple(made for each in layers for made in _batch_norm(each, taken))
@@ -136,7 +131,7 @@ def as_mean(layers: Iterable[LayerWeights]) -> tuple[LayerWeights, ...]:
     )
 
 
-def plan_mean(weights: Weights) -> Callable[[Path], None]:
+def plan_mean(weights: Weights) -> Write:
     """Plan a ``.binaryproto``, which needs exactly one tensor that a BlobProto can hold."""
     return partial(write_pieces, blob_pieces(weights.only(), write_diff=False))
 
@@ -154,11 +149,6 @@ def to_tensors(model: ModelFile, *, squeeze: bool = False) -> dict[str, Blob]:
         weight (1, 1, 10, 500) of an inner product one of (10, 500). The type of a layer determines
         the number of axes; blobs of other types are unchanged. The weight of an inner product with
         ``transpose: true`` becomes a view with the axes (outputs, inputs).
-
-    Raises
-    ------
-    TypeError
-        If `model` is not a ModelFile.
     """
     if not isinstance(model, ModelFile):
         raise TypeError(
@@ -190,8 +180,6 @@ def from_tensors(tensors: Mapping[str, Any], name: str = "") -> ModelFile:
 
     Raises
     ------
-    TypeError
-        If `tensors` is not a mapping, or one of the entries is not an array.
     ValueError
         If two tensors get one name.
     """

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 
 from syncblob.caffe import blob_values, replacing
-from syncblob.caffe.convert.formats import function, open_weights, writable_extensions
+from syncblob.caffe.convert.formats import FORMATS, open_weights, writable_extensions
 from syncblob.caffe.convert.weights import LayerWeights, Weights, blob_from, has_transpose
 from syncblob.caffe.files.file_types import FileType, type_of_name
+from syncblob.caffe.messages.fields import Array, DType, Write
 from syncblob.errors import ModelFileError, SyncblobError
 from syncblob.formats import Blob, as_dtype, counted, is_bfloat16
 
@@ -50,7 +51,7 @@ class Conversion(AbstractContextManager["Conversion"]):
     result: Weights
     path: str
     describes: bool
-    write: Callable[[Path], None]
+    write: Write
 
     @property
     def left_out(self) -> str:
@@ -99,8 +100,6 @@ class Conversion(AbstractContextManager["Conversion"]):
             been written then.
         ModelFileError
             If the source is damaged.
-        OSError
-            If a file cannot be read or written.
         """
         with _refusals(self.path), replacing(self.path) as temporary:
             self.write(temporary)
@@ -110,7 +109,6 @@ class Conversion(AbstractContextManager["Conversion"]):
         self.source.close()
 
     def __exit__(self, *_exception: object) -> None:
-        """Close the source."""
         self.close()
 
 
@@ -136,11 +134,11 @@ def _result(
 def _plan(source: Weights, result: Weights, target: FileType) -> Conversion:
     """Plan to write weights. Raises ConversionError if the format cannot hold them."""
     with _refusals(result.path):
-        write = function(target.plan)(result)
+        write = FORMATS[target.name].plan(result)
     return Conversion(source, result, result.path, target.describes, write)
 
 
-def _convert(name: str, blob: Blob, dtype: np.dtype[np.generic]) -> Blob:
+def _convert(name: str, blob: Blob, dtype: DType) -> Blob:
     if blob.dtype == dtype:
         return blob
     return blob_from(lambda: _cast(name, blob_values(blob), dtype), blob.shape, dtype)
@@ -179,10 +177,6 @@ def convert(
         If the conversion is impossible. Nothing has been written then.
     ModelFileError
         If the source is damaged, or has another format.
-    OSError
-        If a file cannot be read or written.
-    ModuleNotFoundError
-        If the library for one of the formats is not installed.
     """
     with plan_conversion(source, path, dtype=dtype, layers=layers) as conversion:
         conversion.run()
@@ -205,15 +199,11 @@ def save_weights(weights: Weights, path: str | os.PathLike[str]) -> None:
 
     Raises
     ------
-    TypeError
-        If `weights` is not what `open_weights` returns.
     ConversionError
         If the format cannot hold the weights. Nothing has been written then.
     ModelFileError
         If the file that was opened was closed or has changed, or has a tensor that a Blob cannot
         hold.
-    OSError
-        If a file cannot be read or written.
     """
     if not isinstance(weights, Weights):
         raise TypeError(
@@ -223,8 +213,9 @@ def save_weights(weights: Weights, path: str | os.PathLike[str]) -> None:
     path = os.fspath(path)
     target, layers = _target(path), _choose(weights, ())
     with _refusals(path):
-        prepared = layers if target.name == weights.kind else function(target.prepare)(layers)
-        result = _result(weights, prepared, path, target, None)
+        if target.name != weights.kind:
+            layers = FORMATS[target.name].prepare(layers)
+        result = _result(weights, layers, path, target, None)
     if target.name == weights.kind:
         result.metadata, result.file = weights.metadata, weights.file
     conversion = _plan(weights, result, target)
@@ -256,7 +247,8 @@ def plan_conversion(
     weights = open_weights(source)
     try:
         chosen = _choose(weights, [layers] if isinstance(layers, str) else layers)
-        result = _result(weights, function(target.prepare)(chosen), path, target, asked)
+        prepared = FORMATS[target.name].prepare(chosen)
+        result = _result(weights, prepared, path, target, asked)
         return _plan(weights, result, target)
     except BaseException:
         weights.close()
@@ -264,9 +256,8 @@ def plan_conversion(
 
 
 def _target(path: str) -> FileType:
-    """Return the format for a path that can be written."""
     target = type_of_name(Path(path).name)[0]
-    if target is None or not target.plan:
+    if target is None or target.name not in FORMATS:
         raise ConversionError(
             f"{path}: expected a name that says the format, by its extension: "
             f"{', '.join(writable_extensions())}"
@@ -301,7 +292,7 @@ def _refusals(path: str) -> Iterator[None]:
         raise ConversionError(f"{path}: {error}") from error
 
 
-def _choose(weights: Weights, patterns: Collection[str]) -> tuple[LayerWeights, ...]:
+def _choose(weights: Weights, patterns: Collection[str]) -> Iterable[LayerWeights]:
     def is_chosen(name: str) -> bool:
         return not patterns or any(fnmatchcase(name, pattern) for pattern in patterns)
 
@@ -318,9 +309,7 @@ def _choose(weights: Weights, patterns: Collection[str]) -> tuple[LayerWeights, 
     return tuple(each for each in weights.layers if is_chosen(each.layer.name))
 
 
-def _stored_dtype(
-    name: str, found: np.dtype[np.generic], asked: str | None, target: FileType
-) -> np.dtype[np.generic]:
+def _stored_dtype(name: str, found: DType, asked: str | None, target: FileType) -> DType:
     """Return the dtype with which a tensor is written."""
     if asked is not None:
         if found.kind == "c":
@@ -339,15 +328,13 @@ def _stored_dtype(
     raise ConversionError(f"tensor {name!r} is {found}, which {target.name} cannot hold; {advice}")
 
 
-def _cast(
-    name: str, values: NDArray[np.generic], dtype: np.dtype[np.generic]
-) -> NDArray[np.generic]:
+def _cast(name: str, values: Array, dtype: DType) -> Array:
     """Convert to a floating-point dtype. Raise if values overflow, or if integers change."""
     with np.errstate(all="ignore"):
         result = values.astype(dtype)
         if values.dtype.kind in "iu":
             # Only numbers in range are converted back: CPUs differ for others.
-            fits = np.isfinite(result) & (result < float(np.iinfo(values.dtype.str).max + 1))
+            fits = np.isfinite(result) & np.less(result, float(np.iinfo(values.dtype.str).max + 1))
             again = np.where(fits, result, dtype.type(0)).astype(values.dtype)
             lost = ~fits | (again != values)
         else:

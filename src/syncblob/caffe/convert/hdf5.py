@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
 from syncblob.caffe import open_model
 from syncblob.caffe.convert.caffe_files import of_model
 from syncblob.caffe.convert.weights import Weights
 from syncblob.caffe.files.caffe_hdf5 import plan_edit, plan_tree, read_tree
-from syncblob.caffe.messages.fields import MOST_AXES
+from syncblob.caffe.messages.fields import MOST_AXES, Write
 from syncblob.caffe.messages.open_file import OpenFile
 
 
@@ -23,7 +20,7 @@ def read(path: str) -> Weights:
     return Weights.of_entries(path, "hdf5", datasets, file, others=others)
 
 
-def plan(weights: Weights) -> Callable[[Path], None]:
+def plan(weights: Weights) -> Write:
     """Plan a file. Raises ValueError if HDF5 cannot hold a tensor, or would change its name."""
     tensors = weights.tensors
     for name, blob in tensors.items():

@@ -21,10 +21,7 @@ _ORDER = {part: place for place, part in enumerate(("", *_USUAL_PARTS, *_PARTS[_
 
 
 def name_tensors(layers: Iterable[tuple[str, str, int]]) -> list[list[str]]:
-    """Return tensor names for layers, given the name, type and number of blobs of each.
-
-    All names are different.
-    """
+    """Return tensor names for layers, given the name, type and number of blobs of each."""
     found: list[list[str]] = []
     taken: set[str] = set()
     # For each layer name and its parts, the number to try first: all smaller ones are taken.
@@ -51,12 +48,7 @@ def name_with_number(name: str, number: int) -> str:
 
 
 def group_names(names: Iterable[str]) -> list[tuple[str, str, list[str]]]:
-    """Group tensors into layers by their names.
-
-    Returns the name and type of each layer, in order of first appearance, and the names of its
-    tensors in the order of Caffe's blobs. The type is ``""``, except for BatchNorm, which the names
-    reveal.
-    """
+    """Group tensors into layers by their names."""
     groups: dict[str, list[str]] = {}
     for name in names:
         layer, dot, _ = name.rpartition(".")

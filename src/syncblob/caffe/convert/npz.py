@@ -7,7 +7,7 @@ import io
 import struct
 import zipfile
 import zlib
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -15,14 +15,13 @@ from typing import Any
 
 import numpy as np
 from numpy.lib import format as npy
-from numpy.typing import NDArray
 
 from syncblob.caffe.convert.weights import Entry, Weights
 from syncblob.caffe.files.caffe_hdf5 import is_too_dense
+from syncblob.caffe.messages.fields import Array, DType, Shape, Write
 from syncblob.caffe.messages.open_file import OpenFile, stream_of
 from syncblob.caffe.messages.pieces import BlobValues
-from syncblob.caffe.messages.values import CHUNK, StridedValues, Values
-from syncblob.caffe.messages.wire import Contents
+from syncblob.caffe.messages.values import CHUNK, Runs, StridedValues, Values
 from syncblob.errors import ModelFileError
 
 _EXTENSION = ".npy"
@@ -73,7 +72,7 @@ def _damage(file: OpenFile, name: str, error: object) -> ModelFileError:
 
 def _entry(
     file: OpenFile, archive: zipfile.ZipFile, info: zipfile.ZipInfo
-) -> tuple[tuple[int, ...], np.dtype[np.generic], Values]:
+) -> tuple[Shape, DType, Values]:
     """Read the shape and dtype of an array, check them, and find its values."""
     try:
         with archive.open(info) as member:
@@ -86,11 +85,8 @@ def _entry(
     except Exception as error:  # a damaged archive raises nearly any exception
         raise _damage(file, info.filename, error) from error
     if dtype.hasobject:
-        return (
-            shape,
-            dtype,
-            Values(dtype, ()),
-        )  # objects are pickled; `Weights.of_entries` refuses the dtype
+        # Objects are pickled; `Weights.of_entries` refuses the dtype.
+        return shape, dtype, Runs(dtype, ())
     nbytes = int(np.prod(shape, dtype=object)) * dtype.itemsize
     if nbytes != info.file_size - start:
         raise ModelFileError(
@@ -109,58 +105,43 @@ def _entry(
     return shape, dtype, StridedValues.of(values, shape, (*strides,)) if in_fortran else values
 
 
-def _values(
-    file: OpenFile, info: zipfile.ZipInfo, dtype: np.dtype[np.generic], header: int
-) -> Values:
+def _values(file: OpenFile, info: zipfile.ZipInfo, dtype: DType, header: int) -> Values:
     """Return the position of the values of a member, in the order of the file."""
     count = (info.file_size - header) // max(1, dtype.itemsize)
-    runs = Values.in_order(dtype, header, count).runs
     if info.compress_type != zipfile.ZIP_STORED or info.flag_bits & _ENCRYPTED:
-        return _PackedValues(dtype, runs, info, header)
+        return _PackedValues(dtype, info, header)
     # The header of a member in the archive, whose name and extra field end it, was read above.
     lengths = file.read(info.header_offset + _LENGTHS, info.header_offset + _MEMBER_HEADER)
     begin = info.header_offset + _MEMBER_HEADER + sum(struct.unpack("<HH", lengths)) + header
     if begin + count * dtype.itemsize > len(file):
         raise _damage(file, info.filename, "")
     known = zlib.crc32(file.read(begin - header, begin))
-    runs = Values.in_order(dtype, begin, count).runs
+    runs = Runs.in_order(dtype, begin, count).runs
     return _StoredValues(dtype, runs, info.filename, known, info.CRC)
 
 
 @dataclass(frozen=True, slots=True)
-class _StoredValues(Values):
-    """Values that are not compressed, and have a checksum.
-
-    The checksum is compared when all values are read in order.
-    """
+class _StoredValues(Runs):
+    """Values that are not compressed, with a checksum for those who read all in order."""
 
     name: str
     crc_of_header: int
     crc: int
 
-    def part(self, first: int, stop: int) -> Any:
-        """Return the position of the values in ``[first, stop)``, which have no checksum."""
-        whole = not first and stop >= self.count
-        return self if whole else Values(self.dtype, self.runs).part(first, stop)
-
-    def read_into(self, contents: Any, target: NDArray[np.generic], *, first: int = 0) -> None:
-        """Read values into an array, converting them to its dtype."""
-        if first or len(target) < self.count or target.dtype != self.dtype:
-            Values(self.dtype, self.runs).read_into(contents, target, first=first)
-            return
-        for run in self.runs:
-            contents.read_into(target.view(np.uint8), run.start)
-        self._check(contents, zlib.crc32(target.view(np.uint8).data, self.crc_of_header))
+    def read_into(self, contents: Any, target: Array, *, first: int = 0) -> None:
+        Runs.read_into(self, contents, target, first=first)
+        if len(target) == self.count and target.dtype == self.dtype:
+            self._check(contents, zlib.crc32(target.view(np.uint8).data, self.crc_of_header))
 
     def chunks(
-        self, contents: Contents, dtype: np.dtype[np.generic]
-    ) -> Iterator[NDArray[np.generic]]:
-        """Read all values piece by piece, converted. Each array is valid until the next one."""
-        crc = self.crc_of_header
-        for chunk in Values(self.dtype, self.runs).chunks(contents, self.dtype):
+        self, contents: Any, dtype: DType, first: int = 0, stop: int | None = None
+    ) -> Iterator[Array]:
+        crc, values = self.crc_of_header, Runs(self.dtype, self.runs)
+        for chunk in values.chunks(contents, self.dtype, first, stop):
             crc = zlib.crc32(chunk.view(np.uint8).data, crc)
             yield chunk.astype(dtype, copy=False)
-        self._check(contents, crc)
+        if not first and stop in (None, self.count):
+            self._check(contents, crc)
 
     def _check(self, contents: Any, crc: int) -> None:
         if crc != self.crc:
@@ -175,42 +156,43 @@ class _PackedValues(Values):
     header: int
 
     @property
+    def count(self) -> int:
+        return (self.info.file_size - self.header) // max(1, self.dtype.itemsize)
+
+    @property
     def grain(self) -> int:
         """All values: they would be unpacked again for the next piece."""
         return self.info.file_size
 
-    def read_into(self, contents: Any, target: NDArray[np.generic], *, first: int = 0) -> None:
-        """Read values into an array, converting them to its dtype."""
-        filled = 0
-        for chunk in self.part(first, first + len(target)).chunks(contents, target.dtype):
-            target[filled : filled + len(chunk)] = chunk
-            filled += len(chunk)
+    def read_into(self, contents: Any, target: Array, *, first: int = 0) -> None:
+        for chunk in self.chunks(contents, target.dtype, first, first + len(target)):
+            target[: len(chunk)] = chunk
+            target = target[len(chunk) :]
 
-    def chunks(self, contents: Any, dtype: np.dtype[np.generic]) -> Iterator[NDArray[np.generic]]:
-        """Read all values piece by piece, converted. Each array is valid until the next one."""
-        step = max(1, CHUNK // self.dtype.itemsize)
-        buffer: NDArray[np.generic] = np.empty(min(step, self.count), self.dtype)
+    def chunks(
+        self, contents: Any, dtype: DType, first: int = 0, stop: int | None = None
+    ) -> Iterator[Array]:
+        stop = self.count if stop is None else stop
+        itemsize = self.dtype.itemsize
+        buffer: Array = np.empty(max(1, CHUNK // itemsize), self.dtype)
         with open_archive(contents, self.info.filename) as archive:
             member: Any = archive.open(self.info)
-            for run in self.runs:
-                member.seek(run.start)
-                for first in range(0, run.count, step):
-                    chunk = buffer[: run.count - first]
-                    view = chunk.view(np.uint8).data
-                    while view:
-                        if not (count := member.readinto(view)):
-                            raise EOFError
-                        view = view[count:]
-                    yield chunk.astype(dtype, copy=False)
+            member.seek(self.header + first * itemsize)
+            while first < stop:
+                chunk = buffer[: stop - first]
+                view = chunk.view(np.uint8).data
+                while view:
+                    if not (count := member.readinto(view)):
+                        raise EOFError
+                    view = view[count:]
+                yield chunk.astype(dtype, copy=False)
+                first += len(chunk)
             if member.tell() == self.info.file_size:
                 member.read(1)  # compares the checksum
 
 
-def plan(weights: Weights) -> Callable[[Path], None]:
-    """Plan an uncompressed file, as ``numpy.savez`` writes, but array by array.
-
-    Raises ValueError if a tensor has a name that zip cannot hold.
-    """
+def plan(weights: Weights) -> Write:
+    """Plan an uncompressed file, as ``numpy.savez`` writes, but array by array."""
     weights.require_utf8()
     for name in weights.tensors:
         if "\0" in name or len((name + _EXTENSION).encode()) > _MOST_NAME:

@@ -23,10 +23,11 @@ from syncblob.caffe import blob_values
 from syncblob.caffe.convert.npz import open_archive
 from syncblob.caffe.convert.weights import Entry, Weights
 from syncblob.caffe.files.caffe_hdf5 import is_too_dense
+from syncblob.caffe.messages.fields import Array, Write
 from syncblob.caffe.messages.lazy_blobs import has_values
 from syncblob.caffe.messages.open_file import OpenFile, stream_of
 from syncblob.caffe.messages.pieces import on_progress
-from syncblob.caffe.messages.values import CHUNK, StridedValues, Values
+from syncblob.caffe.messages.values import CHUNK, Runs, StridedValues
 from syncblob.errors import ModelFileError
 from syncblob.formats import Blob, as_dtype, import_optional, is_bfloat16
 
@@ -145,14 +146,15 @@ def _in_file(file: OpenFile, tensor: Any, offset: int) -> Any:
         dtype = as_dtype(_name_of(tensor))
     except TypeError:
         return 0  # `Weights.of_entries` refuses the dtype, and reads no values
-    storage = Values.in_order(dtype, offset, tensor.untyped_storage().nbytes() // dtype.itemsize)
-    begin = int(tensor.storage_offset())
     shape, strides = tuple(tensor.shape), tensor.stride()
-    values = StridedValues.of(storage.part(begin, storage.count), shape, strides)
+    count = 1 + sum((dim - 1) * stride for dim, stride in zip(shape, strides, strict=True))
+    begin = offset + tensor.storage_offset() * dtype.itemsize
+    span = Runs.in_order(dtype, begin, count if tensor.numel() else 0)
+    values = StridedValues.of(span, shape, strides)
     if not tensor.is_conj() and not tensor.is_neg():
         return values
 
-    def read() -> NDArray[np.generic]:
+    def read() -> Array:
         array: NDArray[Any] = np.empty(shape, dtype)
         values.read_into(file, array.reshape(-1))
         array = array.conj() if tensor.is_conj() else array
@@ -161,12 +163,12 @@ def _in_file(file: OpenFile, tensor: Any, offset: int) -> Any:
     return read
 
 
-def _values(tensor: Any) -> NDArray[np.generic]:
+def _values(tensor: Any) -> Array:
     # Tensor.numpy() refuses bfloat16; a Blob does not.
     return np.asarray(Blob.asarray(tensor.detach().resolve_conj().resolve_neg(), device="cpu"))
 
 
-def plan(weights: Weights) -> Callable[[Path], None]:
+def plan(weights: Weights) -> Write:
     """Plan a state_dict, or the file that was opened with new values."""
     torch = import_optional("torch")
     if len(weights.tensors) > _MOST_ENTRIES:
@@ -216,7 +218,7 @@ def _has_values(tensor: Any, blob: Blob) -> bool:
     return has_values(blob, before)
 
 
-def _tensor(torch: ModuleType, values: NDArray[np.generic]) -> Any:
+def _tensor(torch: ModuleType, values: Array) -> Any:
     dense = np.asarray(values, order="C")
     narrow = is_bfloat16(dense.dtype)
     with warnings.catch_warnings():
@@ -248,11 +250,7 @@ class Found(NamedTuple):
 
 
 def flatten(nested: Mapping[Any, Any], is_tensor: Callable[[Any], bool]) -> Found:
-    """Join the keys of nested dictionaries with dots; `is_tensor` tells which entries are tensors.
-
-    Raises TypeError if an entry is neither a tensor nor a dictionary, or a key is not a string, and
-    ValueError if two tensors get one name, or there are too many entries.
-    """
+    """Join the keys of nested dictionaries with dots; `is_tensor` tells what is a tensor."""
     tensors: dict[str, Any] = {}
     others = []
     for number, (name, value) in enumerate(_leaves(nested, "", _MOST_LEVELS)):
@@ -286,12 +284,7 @@ def _is_extra_state(name: str) -> bool:
 
 
 def find_net(loaded: Mapping[Any, Any], is_tensor: Callable[[Any], bool]) -> Found:
-    """Return the tensors of the only net, or of that with the usual key; else all tensors.
-
-    The key of such a net is no part of the names. Of other entries, those without tensors are left
-    out, such as the state of an optimizer. Raises the errors of `flatten` if no entry is a
-    dictionary of tensors.
-    """
+    """Return the tensors of the only net, or of that with the usual key; else all tensors."""
     loose = [name for name, value in loaded.items() if is_tensor(value)]
     nets, mixed = {}, []
     for name, value in loaded.items():

@@ -14,15 +14,15 @@ import json
 import math
 import re
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import partial
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from google.protobuf.message import DecodeError
 
 from syncblob.caffe import Layer, LayerParameter, NetParameter
 from syncblob.caffe.convert.weights import Entry, Weights
+from syncblob.caffe.messages.fields import Write
 from syncblob.caffe.messages.open_file import OpenFile
 from syncblob.caffe.messages.pieces import BlobValues, Piece, write_pieces
 from syncblob.caffe.messages.string_fields import parse
@@ -79,7 +79,6 @@ class _InFile(NamedTuple):
 
     @property
     def nbytes(self) -> float:
-        """The size of the values."""
         width = _WIDTH.match(self.dtype)
         if width is None:
             raise ValueError(f"there is no dtype {self.dtype!r}")
@@ -87,10 +86,7 @@ class _InFile(NamedTuple):
 
 
 def _header(file: OpenFile) -> tuple[int, dict[str, str], dict[str, _InFile]]:
-    """Return where the values begin, the metadata, and the tensors by name.
-
-    Raises ValueError, TypeError, KeyError, AttributeError or RecursionError if it is damaged.
-    """
+    """Return where the values begin, the metadata, and the tensors by name."""
     if len(file) < _LENGTH_BYTES:
         raise ValueError("it has no header")
     length = int.from_bytes(file.read(0, _LENGTH_BYTES), "little")
@@ -118,11 +114,7 @@ def _header(file: OpenFile) -> tuple[int, dict[str, str], dict[str, _InFile]]:
     return start, metadata, found
 
 
-def plan(weights: Weights) -> Callable[[Path], None]:
-    """Plan a file.
-
-    Raises ValueError if a tensor has the name of the metadata, or the header would be too large.
-    """
+def plan(weights: Weights) -> Write:
     weights.require_utf8()
     if _METADATA in weights.tensors:
         raise ValueError(

@@ -16,15 +16,16 @@ from numpy.typing import DTypeLike, NDArray
 
 from syncblob.caffe import Layer, NetParameter, squeezed_blobs
 from syncblob.caffe.convert.naming import group_names
+from syncblob.caffe.messages.fields import Array, DType, Shape
 from syncblob.caffe.messages.lazy_blobs import lazy_blob
 from syncblob.caffe.messages.open_file import Descriptor, FileReference, OpenFile
 from syncblob.caffe.messages.read_blobproto import BlobIndex
 from syncblob.caffe.messages.string_fields import is_utf8
-from syncblob.caffe.messages.values import Values
+from syncblob.caffe.messages.values import Runs, Values
 from syncblob.errors import ModelFileError
 from syncblob.formats import Blob, as_dtype, as_shape
 
-Read = Callable[[], NDArray[np.generic]]
+Read = Callable[[], Array]
 # A tensor, the error of one that a Blob cannot hold, or the shape and the dtype of one and its
 # values: their offset in the file, if they are in C's order, or where else they are, or a
 # function that returns an array of this shape.
@@ -120,7 +121,6 @@ class Weights(AbstractContextManager["Weights"]):
     _open: Descriptor | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
-        """Make tuples of other sequences."""
         self.layers, self.others = tuple(self.layers), tuple(self.others)
 
     @classmethod
@@ -153,8 +153,6 @@ class Weights(AbstractContextManager["Weights"]):
         ------
         ModelFileError
             The reason why a Blob cannot hold a tensor, if that leaves no layer.
-        ModuleNotFoundError
-            If a dtype is bfloat16, and ml_dtypes is not installed.
         """
         if layers is None:
             layers = [(Layer(name, type_), names) for name, type_, names in group_names(entries)]
@@ -234,11 +232,9 @@ class Weights(AbstractContextManager["Weights"]):
         self._open = None
 
     def __exit__(self, *_exception: object) -> None:
-        """Close the file."""
         self.close()
 
     def __repr__(self) -> str:
-        """Return the path, the format and the sizes."""
         values = sum(blob.size for layer in self.layers for blob in layer.layer.blobs)
         return (
             f"<Weights {self.path!r}, {self.kind}: {len(self.layers)} layers, "
@@ -273,10 +269,7 @@ def squeeze(layers: Iterable[LayerWeights]) -> list[LayerWeights]:
 
 
 def _tensor(name: str, entry: Entry, path: str, file: Any) -> Blob | ModelFileError:
-    """Return the Blob of an entry, or the error if Blobs do not support its shape or dtype.
-
-    A dtype in the other byte order is converted.
-    """
+    """Return the Blob of an entry, or the error if Blobs do not support its shape or dtype."""
     if not isinstance(entry, tuple):
         return entry
     dims, dtype, values = entry
@@ -291,7 +284,7 @@ def _tensor(name: str, entry: Entry, path: str, file: Any) -> Blob | ModelFileEr
     try:
         shape = as_shape(dims, native.itemsize)
         if isinstance(values, int):
-            values = Values.in_order(native, values, math.prod(shape))
+            values = Runs.in_order(native, values, math.prod(shape))
         if not isinstance(values, Values):
             return blob_from(values, shape, native)
         index = BlobIndex(shape, legacy=False, data=values, diff=None, of_caffe=False)
@@ -300,7 +293,7 @@ def _tensor(name: str, entry: Entry, path: str, file: Any) -> Blob | ModelFileEr
         return ModelFileError(f"tensor {name!r}: {error}", path=path)
 
 
-def blob_from(read: Read, shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> Blob:
+def blob_from(read: Read, shape: Shape, dtype: DType) -> Blob:
     """Make a Blob filled on first access by a function that returns an array of this shape."""
 
     def read_bytes() -> NDArray[np.uint8]:

@@ -33,8 +33,6 @@ def read_blob(path: Source) -> Blob:
     ------
     ModelFileError
         If it is not such a file, or is damaged.
-    OSError
-        If it cannot be opened.
     """
     file = open_source(path)
     with WireReader.of_file(file) as reader:
@@ -69,8 +67,6 @@ def write_blob(blob: Any, path: Target, *, write_diff: bool | None = None) -> No
     ValueError
         If the extension is that of another format, if the message would have 2 GiB or more, or if
         there are more than 32 axes.
-    OSError
-        If the file cannot be written.
     """
     if isinstance(blob, (str, os.PathLike, Mapping)):
         raise TypeError(

@@ -1,27 +1,25 @@
 """Caffe's HDF5 formats: models and solver states, read and written.
 
 A ``.caffemodel.h5`` has a group ``data`` with a group for each layer, whose blobs are datasets
-named by number. It may have a group ``diff`` of the same structure. Caffe writes a parameter that
-layers share once, with the first of them, and this module with each of them. A layer whose name has
-a ``/`` is a group within a group, which Caffe does not find when it reads the file. A
-``.solverstate.h5`` has three small datasets and a group ``history``.
+named by number, and perhaps a group ``diff`` like it. Caffe writes a parameter that layers share
+once, with the first of them, and this module with each of them. A layer whose name has a ``/`` is a
+group within a group, which Caffe does not find. A ``.solverstate.h5`` has three small datasets and
+a group ``history``.
 
-h5py only looks up names, shapes and offsets. Contiguous values, such as Caffe writes, are then read
-from the file like those of a ``.caffemodel``. h5py reads the others, which are chunked or floats
-that are not IEEE's, when they are first accessed.
+h5py looks up names, shapes and offsets. Contiguous values are then read from the file, and others,
+which are chunked or floats that are not IEEE's, by h5py when they are first accessed. A file may be
+malicious, so links, values in other files and groups that contain themselves are refused, and
+declared sizes are compared with that of the file.
 
-A file may be malicious. Links to other files, datasets whose values are in other files, and groups
-that contain themselves are refused, and declared sizes are compared with the size of the file.
-
-When writing, h5py lays the file out. The values are then written at their offsets piece by piece,
-because HDF5 itself would need each converted array in memory as a whole.
+When writing, h5py lays the file out, and the values are written at their offsets piece by piece:
+HDF5 itself would need each converted array in memory as a whole.
 """
 
 from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -29,11 +27,10 @@ from types import ModuleType
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from syncblob.caffe._pb.caffe_pb2 import LayerParameter, NetParameter
-from syncblob.caffe.files.net_messages import LayerInFile, ModelIndex
-from syncblob.caffe.messages.fields import MOST_ELEMENTS, MOST_OBJECTS
+from syncblob.caffe._pb.caffe_pb2 import LayerParameter
+from syncblob.caffe.files.net_messages import LayersInFile
+from syncblob.caffe.messages.fields import MOST_ELEMENTS, MOST_OBJECTS, Array, DType, Shape, Write
 from syncblob.caffe.messages.lazy_blobs import blob_values, had_diff, has_values, lazy_blob
 from syncblob.caffe.messages.open_file import OpenFile, stream_of
 from syncblob.caffe.messages.pieces import (
@@ -45,7 +42,7 @@ from syncblob.caffe.messages.pieces import (
 )
 from syncblob.caffe.messages.read_blobproto import BlobIndex
 from syncblob.caffe.messages.string_fields import at_place, decode_text, encode_text, put_texts
-from syncblob.caffe.messages.values import RowsOfValues, Run, Values
+from syncblob.caffe.messages.values import Rows, Runs, Values
 from syncblob.caffe.nets.infer_shapes import param_name
 from syncblob.caffe.nets.layer import Layer
 from syncblob.caffe.nets.layer_types import own_shapes
@@ -53,7 +50,7 @@ from syncblob.errors import ModelFileError
 from syncblob.formats import Blob, as_shape, import_optional
 
 # The shape, the dtype and the values of an array of any kind.
-Dataset = tuple[tuple[int, ...], np.dtype[np.generic], Values]
+Dataset = tuple[Shape, DType, Values]
 
 _OTHER_LAYOUT = (
     "this is HDF5 in another layout than Caffe's; syncblob.caffe.convert.open_weights opens it"
@@ -74,40 +71,41 @@ def is_too_dense(nbytes: int, stored: int) -> bool:
     return nbytes > max(_HARMLESS, stored * _MOST_COMPRESSION)
 
 
-def index_hdf5(file: OpenFile) -> ModelIndex:
-    """Find the layers of a ``.caffemodel.h5``, in the order of their names.
-
-    Raises ModelFileError if it is another kind of file, is damaged, or uses features that only a
-    malicious file would use, and ModuleNotFoundError without h5py.
-    """
+def index_hdf5(file: OpenFile) -> LayersInFile:
+    """Find the layers of a ``.caffemodel.h5``, in the order of their names."""
     with _open(file) as h5:
         if "data" not in h5.root:
             raise h5.error(
                 f"expected a group 'data' with the layers of a model; "
                 f"{'use open_solver_state' if 'history' in h5.root else _OTHER_LAYOUT}"
             )
-        diffs = dict(h5.layers("diff")) if "diff" in h5.root else {}
-        layers = []
-        for name, datasets in h5.layers("data"):
+        data = h5.child(h5.root, "data")
+        if isinstance(data, h5.h5py.Dataset):
+            raise h5.error(
+                "expected a group 'data' with the layers of a model, got a dataset, the input of a "
+                "layer of type HDF5Data; h5py opens it, and so does "
+                "syncblob.caffe.convert.open_weights",
+                data,
+            )
+        diffs = dict(h5.groups(h5.child(h5.root, "diff"))) if "diff" in h5.root else {}
+        layers: LayersInFile = []
+        for name, datasets in h5.groups(data):
             proto = LayerParameter()
             put_texts(proto, "name", [name])
             blobs = h5.blobs(name, datasets, diffs.get(name, {}))
-            layers.append(LayerInFile(proto, blobs))
-    return ModelIndex(None, layers, NetParameter())
+            layers.append((proto, blobs))
+    return layers
 
 
 def read_state(file: OpenFile, *, complete: bool = False) -> dict[str, Any]:
-    """Find the parts of a ``.solverstate.h5``, by name. Raises the errors of `index_hdf5`.
-
-    A `complete` one has all that Caffe writes, and nothing else.
-    """
+    """Find the parts of a ``.solverstate.h5``, by name. Raises the errors of `index_hdf5`."""
     with _open(file) as h5:
         if "history" not in h5.root or (complete and {*h5.root} != _PARTS_OF_STATE):
             raise h5.error(
                 f"expected a group 'history' with the state of a solver; "
                 f"{'use open_model' if 'data' in h5.root else _OTHER_LAYOUT}"
             )
-        history = dict(h5.layers("history"))
+        history = dict(h5.groups(h5.child(h5.root, "history")))
         if any(history):
             raise h5.error("expected datasets in the group 'history', got groups within it")
         return {
@@ -121,12 +119,7 @@ def read_state(file: OpenFile, *, complete: bool = False) -> dict[str, Any]:
 
 
 def read_tree(file: OpenFile) -> tuple[dict[str, Dataset | ModelFileError], list[str]] | None:
-    """Find the datasets of a file in any layout but that of a ``.caffemodel.h5``.
-
-    Returns the datasets by their paths, and what is left out, in words: links, which are not
-    followed, datatypes and texts. None if all datasets are numbered ones in the groups ``data`` and
-    ``diff``. Raises the errors of `index_hdf5`.
-    """
+    """Find the datasets of a file in any layout but that of a ``.caffemodel.h5``."""
     with _open(file) as h5:
         h5.left_out = others = []
         groups = list(h5.groups(h5.root))
@@ -172,30 +165,16 @@ class _Walk:
     place: str | None = None
     """The layer that is being read, for error messages."""
     offset: int = 0
-    """The offset of the group or dataset that is being read, for error messages."""
+    """The offset of the group or dataset that is being read, likewise."""
     left_out: list[str] | None = None
     """Links and datatypes that are left out, in words; None if links are refused."""
     _objects: int = 0
 
     def error(self, message: str, item: Any = None) -> ModelFileError:
-        """Return the exception for a problem in a group or dataset."""
         offset = 0 if item is None else int(self.h5py.h5o.get_info(item.id).addr)
         return ModelFileError(message, path=self.file.path, offset=offset, layer=self.place)
 
-    def layers(self, name: str) -> list[tuple[str, Datasets]]:
-        """Return the groups inside a root group that have datasets or are empty."""
-        group = self._child(self.root, name)
-        if name == "data" and isinstance(group, self.h5py.Dataset):
-            raise self.error(
-                "expected a group 'data' with the layers of a model, got a dataset, the input of a "
-                "layer of type HDF5Data; h5py opens it, and so does "
-                "syncblob.caffe.convert.open_weights",
-                group,
-            )
-        return list(self.groups(group))
-
     def blobs(self, name: str, datasets: Datasets, diffs: Datasets) -> tuple[BlobIndex, ...]:
-        """Find the blobs of a layer."""
         self.place = name
         numbers = [*map(str, range(len(datasets)))]
         if datasets and not any(map(str.isdecimal, datasets)):
@@ -215,7 +194,7 @@ class _Walk:
         """Read a dataset of one value at the root, of a dtype of these kinds; None without one."""
         if name not in self.root:
             return None
-        dataset = self._child(self.root, name)
+        dataset = self.child(self.root, name)
         is_one = isinstance(dataset, self.h5py.Dataset) and dataset.shape in ((), (1,))
         if not is_one or dataset.dtype.kind not in kinds or dataset.dtype.itemsize > _MOST_TEXT:
             text = f"a string of fixed length, at most {_MOST_TEXT} bytes,"
@@ -242,7 +221,7 @@ class _Walk:
             # h5py returns names that are not UTF-8 as bytes.
             child = decode_text(key)
             self.place = path = f"{name}/{child}" if name else child
-            item = self._child(group, child)
+            item = self.child(group, child)
             if isinstance(item, self.h5py.Dataset):
                 datasets[child] = item
             elif isinstance(item, self.h5py.Group):
@@ -257,12 +236,13 @@ class _Walk:
             yield from self.groups(item, path, levels - 1)
         self.place = None
 
-    def _child(self, group: Any, name: str) -> Any:
+    def child(self, group: Any, name: str) -> Any:
+        """Return an item of a group; None if it is a link that is left out."""
         self._objects += 1
         if self._objects > MOST_OBJECTS:
             raise self.error(f"expected at most {MOST_OBJECTS} groups and datasets, got more")
-        links, key = group.id.links, encode_text(name)
-        link = links.get_info(key)
+        key = encode_text(name)
+        link = group.id.links.get_info(key)
         if link.type != self.h5py.h5l.TYPE_HARD:  # a soft or external link may lead to another file
             if self.left_out is None:
                 raise self.error(
@@ -270,26 +250,15 @@ class _Walk:
                 )
             self.left_out.append(f"the link {self.place or name!r}")
             return None
-        address = int(link.u)
-        size = self.file.identity[2]
-        if not 0 <= address < size:
-            raise self.error(
-                f"{name!r} should begin at byte {address}, but the file has {size} bytes: "
-                f"it is truncated or damaged",
-                group,
-            )
-        self.offset = address
+        self.offset = int(link.u)
         return group[key]
 
     def dataset(self, dataset: Any) -> Dataset | ModelFileError:
         """Describe a dataset that need not be a blob."""
         if dataset.shape is None:
             return self.error(f"dataset {dataset.name!r} has no values", dataset)
-        return (
-            dataset.shape,
-            dataset.dtype,
-            self._values(dataset, dataset.dtype, harmless=_HARMLESS),
-        )
+        dtype = dataset.dtype
+        return dataset.shape, dtype, self._values(dataset, dtype, harmless=_HARMLESS)
 
     # --- datasets ----------------------------------------------------------------------------
 
@@ -305,13 +274,11 @@ class _Walk:
             diff_values = self._values(diff, diff_dtype)
         return BlobIndex(shape, legacy=False, data=values, diff=diff_values)
 
-    def _describe(self, dataset: Any) -> tuple[tuple[int, ...], np.dtype[np.generic]]:
+    def _describe(self, dataset: Any) -> tuple[Shape, DType]:
         """Return the shape and the dtype of a dataset; refuse it if it cannot be a blob."""
-        h5py = self.h5py
-        if dataset.id.get_type().get_class() not in (h5py.h5t.FLOAT, h5py.h5t.INTEGER):
-            raise self.error("expected a dataset of floats or integers, got another type", dataset)
-        dtype = dataset.dtype
-        if dtype.itemsize not in _ITEM_SIZES.get(dtype.kind, ()):
+        h5t, dtype = self.h5py.h5t, dataset.dtype
+        is_number = dataset.id.get_type().get_class() in (h5t.FLOAT, h5t.INTEGER)
+        if not is_number or dtype.itemsize not in _ITEM_SIZES.get(dtype.kind, ()):
             raise self.error(f"expected floats of 2 to 8 bytes or integers, got {dtype}", dataset)
         if dataset.shape is None:
             raise self.error("expected a dataset with a shape, got an empty one", dataset)
@@ -320,24 +287,17 @@ class _Walk:
         except ValueError as error:
             raise self.error(f"{error}: the file is damaged", dataset) from error
 
-    def _values(self, dataset: Any, stored: np.dtype[np.generic], *, harmless: int = 0) -> Values:
+    def _values(self, dataset: Any, stored: DType, *, harmless: int = 0) -> Values:
         self._require_sound(dataset, harmless=harmless)
         offset, count = dataset.id.get_offset(), dataset.size
-        if not count:
-            return Values(stored, ())
         # Chunked or compact; or a type such as bfloat16, which h5py gives as a larger dtype.
         as_numpy = dataset.id.get_type() == self.h5py.h5t.py_create(stored)
-        if offset is not None and as_numpy:
-            return Values.in_order(stored, offset, count)
-        run, rows = Run(0, count, stored.itemsize), (dataset.chunks or [1])[0]
-        return _ValuesByH5py(stored, (run,), dataset.shape, dataset.name, rows)
+        if not count or (offset is not None and as_numpy):
+            return Runs.in_order(stored, offset or 0, count)
+        return _ValuesByH5py(stored, dataset.shape, dataset.name, (dataset.chunks or [1])[0])
 
     def _require_sound(self, dataset: Any, *, harmless: int = 0) -> None:
-        """Refuse a dataset whose values should not be read.
-
-        A malicious or damaged file may have its values in other files, or declare more values than
-        it can hold. HDF5 fills in values that are not stored, at most `harmless` bytes of them.
-        """
+        """Refuse a dataset whose values should not be read."""
         h5d, what, size = self.h5py.h5d, f"dataset {dataset.name!r}", self.file.identity[2]
         properties = dataset.id.get_create_plist()
         layout = properties.get_layout()
@@ -345,37 +305,30 @@ class _Walk:
             raise self.error(
                 f"the values of {what} are in another file, which is not read", dataset
             )
-        count = dataset.id.get_space().get_simple_extent_npoints()
         itemsize = dataset.id.get_type().get_size()
-        nbytes = count * itemsize
+        nbytes = dataset.id.get_space().get_simple_extent_npoints() * itemsize
         if nbytes <= harmless:
             return
+        stored, most = dataset.id.get_storage_size(), _MOST_COMPRESSION
         if layout == h5d.CONTIGUOUS:
-            offset = dataset.id.get_offset()
-            if offset is None or offset + nbytes > size:
-                raise self.error(
-                    f"{what} claims {nbytes} bytes from byte {offset} on, and the file has "
-                    f"{size}: it is truncated, damaged or was never filled",
-                    dataset,
-                )
-            return
-        stored = dataset.id.get_storage_size()
-        if layout == h5d.CHUNKED and not properties.get_nfilters():
+            offset, most = dataset.id.get_offset(), 1
+            stored = 0 if offset is None else max(0, size - offset)
+        elif layout == h5d.CHUNKED and not properties.get_nfilters():
             chunk = math.prod(properties.get_chunk()) * itemsize
             if dataset.id.get_num_chunks() * chunk != stored:
                 raise self.error(
                     f"chunks of {what} are not as long as it says: the file is damaged", dataset
                 )
-        if nbytes > min(stored, size) * _MOST_COMPRESSION:
+        if nbytes > min(stored, size) * most:
             raise self.error(
                 f"{what} claims {nbytes} bytes, but only {min(stored, size)} are stored for it: "
-                f"the file is damaged or was never filled",
+                f"the file is truncated, damaged or was never filled",
                 dataset,
             )
 
 
 @dataclass(frozen=True, slots=True)
-class _ValuesByH5py(RowsOfValues):
+class _ValuesByH5py(Rows):
     """Values that h5py reads: chunked or compact ones, or of types NumPy lacks."""
 
     name: str
@@ -388,7 +341,7 @@ class _ValuesByH5py(RowsOfValues):
         """The number of values in whole chunks: others would be unpacked twice."""
         return self.rows * math.prod(self.shape[1:])
 
-    def read_rows(self, contents: Any, rows: NDArray[np.generic], first: int) -> None:
+    def read_rows(self, contents: Any, rows: Array, first: int) -> None:
         """Read rows, and only the chunks that contain them."""
         contents.require_unchanged()
         with _open(contents) as h5:
@@ -406,19 +359,11 @@ class _Dataset(NamedTuple):
     place: bytes
     """The path in the file."""
     values: BlobValues
-    shape: tuple[int, ...]
+    shape: Shape
 
 
-def plan_hdf5(layers: Sequence[Layer], *, write_diff: bool | None) -> Callable[[Path], None]:
-    """Return a function that writes layers as ``.caffemodel.h5`` into an existing file.
-
-    Types, settings, bottoms and tops of the layers are not part of this format. Blobs of the older
-    formats are written without the leading axes of 1 that the type of their layer does not have,
-    because Caffe compares shapes exactly here. Each layer that shares a parameter has the values of
-    the last one, which win in Caffe.
-
-    Raises the errors of `plan_model`.
-    """
+def plan_hdf5(layers: Sequence[Layer], *, write_diff: bool | None) -> Write:
+    """Return a function that writes layers as ``.caffemodel.h5`` into an existing file."""
     h5py = import_optional("h5py", "hdf5")
     _require_names(layers)
     shared = {
@@ -446,13 +391,8 @@ def plan_hdf5(layers: Sequence[Layer], *, write_diff: bool | None) -> Callable[[
     return _plan(h5py, roots + groups, data + diffs)
 
 
-def plan_state_hdf5(
-    facts: Mapping[str, int | bytes], history: Sequence[Blob]
-) -> Callable[[Path], None]:
-    """Return a function that writes a ``.solverstate.h5`` into an existing file.
-
-    `facts` has the numbers and strings of the state, by Caffe's names.
-    """
+def plan_state_hdf5(facts: Mapping[str, int | bytes], history: Sequence[Blob]) -> Write:
+    """Return a function that writes a ``.solverstate.h5`` into an existing file."""
     h5py = import_optional("h5py", "hdf5")
     datasets = [
         _dataset(b"history/%d" % number, blob, f"history {number}")
@@ -461,7 +401,7 @@ def plan_state_hdf5(
     return _plan(h5py, [b"history"], datasets, facts)
 
 
-def plan_tree(tensors: Mapping[str, Blob]) -> Callable[[Path], None]:
+def plan_tree(tensors: Mapping[str, Blob]) -> Write:
     """Return a function that writes a dataset for each tensor into an existing file."""
     h5py = import_optional("h5py", "hdf5")
     datasets = [
@@ -472,7 +412,7 @@ def plan_tree(tensors: Mapping[str, Blob]) -> Callable[[Path], None]:
     return _plan(h5py, sorted(groups), datasets)
 
 
-def plan_edit(source: OpenFile, tensors: Mapping[str, Blob]) -> Callable[[Path], None]:
+def plan_edit(source: OpenFile, tensors: Mapping[str, Blob]) -> Write:
     """Return a function that writes a file with new values of datasets, and all else as it is."""
     h5py = import_optional("h5py", "hdf5")
 
@@ -513,7 +453,7 @@ def _plan(
     groups: Sequence[bytes],
     datasets: list[_Dataset],
     facts: Mapping[str, int | bytes] | None = None,
-) -> Callable[[Path], None]:
+) -> Write:
     """Return a function that writes a file. Raise ValueError if it could not be read again."""
     facts = facts or {}
     steps = [group.split(b"/") for group in groups]

@@ -1,6 +1,6 @@
-"""The table of file types: names, extensions, first bytes, readers, writers and limits.
+"""The table of file types: names, extensions, first bytes and limits.
 
-This is the one place that names a format. A row with `read` and `plan` is a format that can be
+This is the one place that names a format. Those of `syncblob.caffe.convert.formats` can be
 converted; the others are recognised, so that an error says what a file really is rather than
 "damaged", and so that no file gets the extension of a format that it does not have.
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -53,20 +54,10 @@ class FileType(NamedTuple):
     extensions: tuple[str, ...] = ()
     writer: str = _CONVERTED
     """Advice on how to write one, in the error for a path with its extension."""
-    message: type[Message] | None = None
-    """The message that fills such a file."""
     title: str = ""
     """The name in `syncblob inspect`, if it is another one."""
-    read: str = ""
-    """The function that opens a file as `Weights`, given its path: a name in `caffe.convert`."""
-    plan: str = ""
-    """The function that plans a file of `Weights`, likewise.
-
-    It returns the function that writes the file at a path, and reads no values. It raises
-    ValueError or TypeError if the format cannot hold the weights.
-    """
-    prepare: str = "weights.for_others"
-    """The function that returns layers as they are in such a file, likewise."""
+    message: type[Message] | None = None
+    """The message that fills such a file."""
     dtypes: frozenset[str] = ALL_DTYPES
     """The names of the dtypes that it holds."""
     describes: bool = False
@@ -122,9 +113,11 @@ def head_of(contents: Contents) -> bytes:
 
 # --- the table ------------------------------------------------------------------------------------
 
+_other = partial(FileType, "")
+
 
 def _foreign(words: str, begins: Recogniser) -> FileType:
-    return FileType("", f"{words}, not a file of Caffe's", _ELSEWHERE, begins)
+    return _other(f"{words}, not a file of Caffe's", _ELSEWHERE, begins)
 
 
 _IN_CAFFE = frozenset(("float32", "float64"))
@@ -136,9 +129,6 @@ FILE_TYPES = (
         extensions=(".caffemodel.h5",),
         writer="save_model writes a model",
         title="caffemodel.h5, Caffe's HDF5",
-        read="hdf5.read",
-        plan="caffe_files.plan_hdf5",
-        prepare="caffe_files.for_caffe_hdf5",
         dtypes=_IN_CAFFE,
     ),
     FileType(
@@ -148,10 +138,6 @@ FILE_TYPES = (
         extensions=(".caffemodel",),
         writer="save_model writes a model",
         message=NetParameter,
-        read="caffe_files.read",
-        plan="caffe_files.plan",
-        # Here alone Caffe leaves the axes of the older formats out of account.
-        prepare="caffe_files.for_caffe",
         dtypes=_IN_CAFFE,
         describes=True,
     ),
@@ -160,8 +146,6 @@ FILE_TYPES = (
         "a .safetensors file",
         begins=_is_safetensors,
         extensions=(".safetensors",),
-        read="safetensors.read",
-        plan="safetensors.plan",
         dtypes=ALL_DTYPES - {"complex128"},
         describes=True,
     ),
@@ -170,8 +154,6 @@ FILE_TYPES = (
         "a zip archive, such as an .npz or a file of PyTorch's",
         begins=_bytes(rb"PK(\x03\x04|\x05\x06)"),
         extensions=(".npz",),
-        read="npz.read",
-        plan="npz.plan",
         dtypes=_IN_NUMPY,
     ),
     FileType(
@@ -181,19 +163,15 @@ FILE_TYPES = (
         begins=_bytes(rb"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19\."),
         extensions=(".pt", ".pth"),
         title="PyTorch state_dict",
-        read="pytorch.read",
-        plan="pytorch.plan",
     ),
     FileType(
         "hdf5",
         "an HDF5 file (.h5)",
         "open_model and open_solver_state open Caffe's",
-        begins=_is_hdf5,
-        extensions=(".h5", ".hdf5"),
-        writer="save_model writes a model",
-        title="HDF5",
-        read="hdf5.read",
-        plan="hdf5.plan",
+        _is_hdf5,
+        (".h5", ".hdf5"),
+        "save_model writes a model",
+        "HDF5",
         dtypes=_IN_NUMPY,
     ),
     FileType(
@@ -202,11 +180,8 @@ FILE_TYPES = (
         "use read_blob",
         extensions=(".binaryproto",),
         writer="write_blob writes one blob",
-        message=BlobProto,
         title="binaryproto, one blob",
-        read="caffe_files.read_mean",
-        plan="caffe_files.plan_mean",
-        prepare="caffe_files.as_mean",
+        message=BlobProto,
         dtypes=_IN_CAFFE,
     ),
     FileType(
@@ -218,34 +193,26 @@ FILE_TYPES = (
         "use open_solver_state",
         extensions=(".solverstate", ".solverstate.h5", ".solverstate.hdf5"),
         writer="save_solver_state writes the state of a solver",
-        message=SolverState,
         title="solverstate, the state of a solver",
+        message=SolverState,
     ),
-    FileType(
-        "",
-        "an array of NumPy's own format (.npy)",
-        "numpy.load opens it",
-        begins=_bytes(rb"\x93NUMPY"),
-    ),
-    FileType(
-        "",
+    _other("an array of NumPy's own format (.npy)", "numpy.load opens it", _bytes(rb"\x93NUMPY")),
+    _other(
         "a Git LFS pointer, not the file it stands for",
         "run 'git lfs pull'",
-        begins=_bytes(rb"version https://git-lfs"),
+        _bytes(rb"version https://git-lfs"),
     ),
-    FileType(
-        "",
+    _other(
         "an AppleDouble file of macOS",
         "the contents are in the file of this name without '._'",
-        begins=_bytes(rb"\x00\x05\x16\x07"),
+        _bytes(rb"\x00\x05\x16\x07"),
     ),
-    FileType(
-        "",
+    _other(
         "a gzip archive",
         "unpack it, or pass gzip.open(path) to a function that reads Caffe's files",
-        begins=_bytes(rb"\x1f\x8b"),
-        extensions=(".gz",),
-        writer="to compress it, pass gzip.open(path, 'wb') in place of the path",
+        _bytes(rb"\x1f\x8b"),
+        (".gz",),
+        "to compress it, pass gzip.open(path, 'wb') in place of the path",
     ),
     _foreign("a model of TensorFlow Lite (.tflite)", _binary(rb".{2}\0\0TFL3")),
     _foreign("a file of MXNet's (.params)", _binary(rb"\x12\x01\0{6}")),
@@ -259,20 +226,17 @@ FILE_TYPES = (
         _text(rb"\s*\[(net|network|convolutional)\]"),
     ),
     _foreign("a graph of TensorFlow's as text (.pbtxt)", _text(rb"\s*node\s*\{")),
-    FileType(
-        "", "a web page", "the download went wrong", _bytes(rb"(?i)\s*<(!doctype|html|\?xml)")
-    ),
+    _other("a web page", "the download went wrong", _bytes(rb"(?i)\s*<(!doctype|html|\?xml)")),
     FileType(
         "prototxt",
         "a network definition in text form (.prototxt), which has no weights",
         "the weights are in a .caffemodel file",
         _text(rb"(\s|#[^\n]*\n)*(name|layers?|input\w*|state|force_backward|debug_info)\s*[:{]"),
-        extensions=(".prototxt",),
-        writer="write_prototxt writes the definition of a net: model.to_net()",
-        title="prototxt, the definition of a net",
+        (".prototxt",),
+        "write_prototxt writes the definition of a net: model.to_net()",
+        "prototxt, the definition of a net",
     ),
-    FileType(
-        "",
+    _other(
         "a file of another program",
         extensions=tuple(".json .mat .npy .onnx .pkl .py .txt .zip".split()),  # noqa: SIM905  # words
         writer="syncblob does not write this format",
@@ -295,7 +259,6 @@ def type_of(contents: Contents) -> FileType | None:
 
 
 def is_hdf5(contents: Contents) -> bool:
-    """Return whether a file is HDF5."""
     return type_of(contents) is BY_NAME["hdf5"]
 
 
@@ -307,12 +270,7 @@ def type_of_name(name: str) -> tuple[FileType | None, str]:
 
 
 def require_path(target: Target, contents: str) -> bool:
-    """Tell from the extension whether to write HDF5; refuse the extensions of other formats.
-
-    The target is a path, or an open file, whose name may end in ``.gz`` besides; the contents are
-    ``"caffemodel"``, ``"binaryproto"`` or ``"solverstate"``. Raises ValueError if programs would
-    take the file for another format.
-    """
+    """Tell from the extension whether to write HDF5; refuse the extensions of other formats."""
     name = Path(name_of(target)).name
     if hasattr(target, "write"):
         name = re.sub(r"\.gz$", "", name, flags=re.IGNORECASE)

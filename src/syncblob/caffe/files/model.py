@@ -10,17 +10,8 @@ from __future__ import annotations
 import copy
 import os
 from collections import deque
-from collections.abc import (
-    Callable,
-    Collection,
-    Iterable,
-    Iterator,
-    Mapping,
-    MutableMapping,
-    Sequence,
-)
+from collections.abc import Collection, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from functools import partial
-from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Self
 
@@ -30,10 +21,11 @@ from syncblob.caffe._pb.caffe_pb2 import LayerParameter, NetParameter, NetState,
 from syncblob.caffe.files.caffe_hdf5 import index_hdf5, plan_hdf5
 from syncblob.caffe.files.file_types import is_hdf5, require_path
 from syncblob.caffe.files.net_messages import Origin, file_pieces, index_model, model_pieces
-from syncblob.caffe.files.recognise import require_message
+from syncblob.caffe.files.recognise import plan_message, require_message
+from syncblob.caffe.messages.fields import Write
 from syncblob.caffe.messages.file_objects import Source, Target, open_source, open_target
 from syncblob.caffe.messages.lazy_blobs import lazy_blob
-from syncblob.caffe.messages.pieces import require_message_size, require_readable, write_pieces
+from syncblob.caffe.messages.pieces import write_pieces
 from syncblob.caffe.messages.string_fields import decode_text, parse, put_texts
 from syncblob.caffe.messages.upgrade_old_nets import upgrade_net
 from syncblob.caffe.messages.wire import WireReader
@@ -93,10 +85,7 @@ class ModelFile(MutableMapping[str, Layer]):
     def of_own(
         cls, net: NetParameter, layers: Iterable[Layer], origin: Origin | None = None
     ) -> Self:
-        """Make a model of the name and the settings of a net, and of layers; none is copied.
-
-        :meta private:
-        """
+        """Make a model of the name and the settings of a net, and of layers; none is copied."""
         model = cls(decode_text(net.name))
         for field in ("layer", *["name"] * bool(net.name)):
             net.ClearField(field)  # but an empty name stays in the settings
@@ -131,8 +120,6 @@ class ModelFile(MutableMapping[str, Layer]):
 
         Raises
         ------
-        TypeError
-            If `net` is not a NetParameter, or `stages` is one string instead of a list of them.
         ValueError
             If a layer has both include and exclude rules, which Caffe refuses too, or if there is
             no such phase.
@@ -166,20 +153,14 @@ class ModelFile(MutableMapping[str, Layer]):
         return net
 
     def message(self) -> NetParameter:
-        """Return a new message with the settings and the name.
-
-        :meta private:
-        """
+        """Return a new message with the settings and the name."""
         net = copy.deepcopy(self.settings)
         if self.name:
             put_texts(net, "name", [self.name])
         return net
 
     def require_consistent(self) -> None:
-        """Raise the errors of `Layer.require_consistent`.
-
-        :meta private:
-        """
+        """Raise the errors of `Layer.require_consistent`."""
         read = {} if self.origin is None else {settings for settings, _ in self.origin.layers}
         for layer in self.layers:
             layer.require_consistent(read)
@@ -217,8 +198,6 @@ class ModelFile(MutableMapping[str, Layer]):
 
         Raises
         ------
-        TypeError
-            If `source` is neither a model nor a path.
         ValueError
             If the number or the shapes of the blobs of a layer differ.
         """
@@ -298,14 +277,10 @@ class ModelFile(MutableMapping[str, Layer]):
     # --- copies ----------------------------------------------------------------------------------
 
     def __copy__(self) -> Self:
-        """Return a model whose layers can be edited independently. The Blobs are shared."""
         return self.of_own(self.message(), map(copy.copy, self._order), self.origin)
 
     def __deepcopy__(self, memo: dict[int, object]) -> Self:
-        """Return an independent model of the same file, with Blobs of its own.
-
-        Unread values stay in the file. Each of the two models closes it separately.
-        """
+        """Return an independent model of the same file, with Blobs of its own."""
         origin = self.origin
         if origin is not None:
             reference = copy.deepcopy(origin.file, memo)
@@ -314,11 +289,9 @@ class ModelFile(MutableMapping[str, Layer]):
         return self.of_own(self.message(), copy.deepcopy([*self._order], memo), origin)
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Pickle the contents. Reads all values. The unpickled model has no file."""
         return type(self), (self.name, self.layers), serialise(self.settings)
 
     def __setstate__(self, settings: bytes) -> None:
-        """Set the settings of an unpickled model."""
         self.settings = parse(NetParameter, settings)
 
     # --- attributes ------------------------------------------------------------------------------
@@ -349,11 +322,9 @@ class ModelFile(MutableMapping[str, Layer]):
             self.origin.file.close()
 
     def __enter__(self) -> Self:
-        """Return the model; it is closed at the end of the ``with`` block."""
         return self
 
     def __exit__(self, *_exception: object) -> None:
-        """Close the file."""
         self.close()
 
     @property
@@ -367,7 +338,6 @@ class ModelFile(MutableMapping[str, Layer]):
     if not TYPE_CHECKING:  # so that type checkers report unknown names
 
         def __getattr__(self, name: str) -> object:
-            """Raise AttributeError. For names of pycaffe, say what to use instead."""
             advice = _IN_PLACE_OF.get(name)
             raise AttributeError(
                 f"a ModelFile has no attribute {name!r}" + (f"; {advice}" if advice else "")
@@ -376,7 +346,6 @@ class ModelFile(MutableMapping[str, Layer]):
     # --- the mapping -----------------------------------------------------------------------------
 
     def __getitem__(self, name: str) -> Layer:
-        """Return the first layer with a name."""
         try:
             return self._by_name[name][0]
         except KeyError:
@@ -385,18 +354,13 @@ class ModelFile(MutableMapping[str, Layer]):
             ) from None
 
     def __iter__(self) -> Iterator[str]:
-        """Iterate over the names, in file order."""
         return (layer.name for layer in self._order if self._by_name[layer.name][0] is layer)
 
     def __len__(self) -> int:
-        """Return the number of different names."""
         return len(self._by_name)
 
     def __setitem__(self, name: str, layer: Layer) -> None:
-        """Replace the first layer with that name, or append a layer.
-
-        The layer is copied and gets this name; its Blobs are shared.
-        """
+        """Replace the first layer with that name, or append a layer."""
         added = _copy(layer, name)
         if name not in self._by_name:
             self._insert(added)
@@ -407,7 +371,6 @@ class ModelFile(MutableMapping[str, Layer]):
         self._order.remove(replaced)
 
     def __delitem__(self, name: str) -> None:
-        """Remove the first layer with a name. Bottoms and tops of the others stay."""
         self._order.remove(self[name])
         self._forget(name)
 
@@ -425,8 +388,6 @@ class ModelFile(MutableMapping[str, Layer]):
         ------
         ValueError
             If there is a layer with its name already, or if both `before` and `after` are given.
-        KeyError
-            If there is no layer `before` or `after`.
         """
         added = _copy(layer)
         if added.name in self._by_name:
@@ -446,8 +407,6 @@ class ModelFile(MutableMapping[str, Layer]):
 
         Raises
         ------
-        KeyError
-            If there is no layer `old`.
         ValueError
             If there is a layer `new` already.
         """
@@ -460,7 +419,6 @@ class ModelFile(MutableMapping[str, Layer]):
             self._by_name[new] = deque([layer])
 
     def __repr__(self) -> str:
-        """Show the path, the name of the net and the size of its contents."""
         blobs = [blob for layer in self._order for blob in layer.blobs]
         path = f"{self.path!r}, " if self.path else ""
         return (
@@ -497,22 +455,18 @@ class _Order:
         self._previous: dict[Layer | None, Layer | None] = {None: None}
 
     def insert(self, layer: Layer, before: Layer | None) -> None:
-        """Insert a layer before another one, or at the end."""
         previous = self._previous[before]
         self._previous[layer], self._next[layer] = previous, before
         self._next[previous] = self._previous[before] = layer
 
     def remove(self, layer: Layer) -> None:
-        """Remove a layer."""
         previous, after = self._previous.pop(layer), self._next.pop(layer)
         self._next[previous], self._previous[after] = after, previous
 
     def after(self, layer: Layer | None) -> Layer | None:
-        """Return the layer after another one; None after the last."""
         return self._next[layer]
 
     def __iter__(self) -> Iterator[Layer]:
-        """Iterate over the layers."""
         layer = self._next[None]
         while layer is not None:
             yield layer
@@ -579,25 +533,22 @@ def open_model(path: Source) -> ModelFile:
     ------
     ModelFileError
         If it is not such a file, is empty, is damaged, or has V0 layers, or both V1 and V2 layers.
-    ModuleNotFoundError
-        If it is HDF5 and h5py is not installed (``pip install 'syncblob[hdf5]'``).
-    OSError
-        If it cannot be opened.
     """
     file = open_source(path)
     with WireReader.of_file(file) as reader:
-        is_message = not is_hdf5(file)
-        if is_message:
+        version, net = None, NetParameter()
+        if is_hdf5(file):
+            found = index_hdf5(file)
+        else:
             require_message(reader)
-        found = index_model(reader) if is_message else index_hdf5(file)
+            version, net, found = index_model(reader)
     layers = [
-        Layer.of_own(proto, [lazy_blob(file, blob) for blob in blobs])
-        for proto, blobs in found.layers
+        Layer.of_own(proto, [lazy_blob(file, blob) for blob in blobs]) for proto, blobs in found
     ]
-    model = ModelFile.of_own(found.net, layers)
-    there = tuple((serialise(proto), blobs) for proto, blobs in found.layers)
+    model = ModelFile.of_own(net, layers)
+    there = tuple((serialise(proto), blobs) for proto, blobs in found)
     lone = None if file.reference.is_named else file
-    model.origin = Origin(file.reference, lone, found.version, serialise(model.message()), there)
+    model.origin = Origin(file.reference, lone, version, serialise(model.message()), there)
     return model
 
 
@@ -637,8 +588,6 @@ def save_model(
         2 GiB in a ``.caffemodel``; in HDF5, two layers with the same name, or a name that is empty
         or ``.`` between slashes. If the extension is that of a format that `save_model` does not
         write, such as ``.npz``; ``syncblob.caffe.convert`` does.
-    OSError
-        If the file cannot be written.
     """
     hdf5 = require_path(path, "caffemodel")
     write = plan_model(model, hdf5=hdf5, write_diff=write_diff, upgrade=upgrade)
@@ -648,7 +597,7 @@ def save_model(
 
 def plan_model(
     model: ModelFile, *, hdf5: bool = False, write_diff: bool | None = None, upgrade: bool = False
-) -> Callable[[Path], None]:
+) -> Write:
     """Check that a model can be written, and return the function that writes it.
 
     For programs that replace files themselves or select the format by other means than the
@@ -673,8 +622,6 @@ def plan_model(
     TypeError, ValueError
         As for `save_model`. No values have been read then, except those that had to be compared
         with the file.
-    ModuleNotFoundError
-        If h5py is needed and not installed.
     """
     if not isinstance(model, ModelFile):
         raise TypeError(
@@ -687,13 +634,12 @@ def plan_model(
 
 def plan_consistent(
     model: ModelFile, *, hdf5: bool, write_diff: bool | None, upgrade: bool
-) -> Callable[[Path], None]:
+) -> Write:
     """Plan a model whose settings are as they were read, and may lack what Caffe requires."""
     pieces = file_pieces(model, hdf5=hdf5, write_diff=write_diff, upgrade=upgrade)
     if hdf5 and not pieces:
         return plan_hdf5(model.layers, write_diff=write_diff)
-    if not hdf5:
-        pieces = pieces or model_pieces(model, write_diff=write_diff)
-        require_message_size(pieces, "a .caffemodel", "this model")
-        require_readable(pieces, NetParameter, "this model")
-    return partial(write_pieces, pieces)
+    if hdf5:
+        return partial(write_pieces, pieces)
+    pieces = pieces or model_pieces(model, write_diff=write_diff)
+    return plan_message(pieces, "caffemodel", "this model")

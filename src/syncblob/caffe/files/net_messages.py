@@ -8,13 +8,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from syncblob.caffe._pb.caffe_pb2 import LayerParameter, NetParameter
-from syncblob.caffe.files.recognise import may_be_name
 from syncblob.caffe.messages.fields import LEGACY_AXES
 from syncblob.caffe.messages.lazy_blobs import find_unchanged
 from syncblob.caffe.messages.open_file import FileReference, OpenFile
-from syncblob.caffe.messages.pieces import FileRange, Piece, blob_pieces, size_of
+from syncblob.caffe.messages.pieces import FileRange, Piece, blob_field, size_of
 from syncblob.caffe.messages.read_blobproto import BlobIndex, MessageIndex
-from syncblob.caffe.messages.string_fields import at_place, decode_text, encode_text
+from syncblob.caffe.messages.string_fields import at_place, decode_text
 from syncblob.caffe.messages.upgrade_old_nets import upgrade_layers
 from syncblob.caffe.messages.wire import WireReader, length_field, length_header
 from syncblob.caffe.nets.layer import Layer, serialise
@@ -23,11 +22,8 @@ if TYPE_CHECKING:
     from syncblob.caffe.files.model import ModelFile
 
 
-class LayerInFile(NamedTuple):
-    """A layer, upgraded to the current format, whose values are located, not read."""
-
-    proto: LayerParameter
-    blobs: tuple[BlobIndex, ...]
+LayersInFile = list[tuple[LayerParameter, tuple[BlobIndex, ...]]]
+"""Layers in the current format, without their blobs, and where these are."""
 
 
 class Origin(NamedTuple):
@@ -45,33 +41,20 @@ class Origin(NamedTuple):
     """The settings of each layer there, and its blobs."""
 
 
-class ModelIndex(NamedTuple):
-    """The format of the layers of a net (None in HDF5), these layers, and the net itself."""
-
-    version: int | None
-    layers: list[LayerInFile]
-    net: NetParameter
-
-
-def index_model(reader: WireReader) -> ModelIndex:
-    """Index the NetParameter that fills a file.
-
-    Raises ModelFileError if protobuf would refuse it, if a field has another wire type than in
-    Caffe, if a blob does not match its shape, if Caffe refuses to upgrade it, or if it is not a
-    net.
-    """
+def index_model(reader: WireReader) -> tuple[int, NetParameter, LayersInFile]:
+    """Return the format of the layers in a file, the net, and these."""
     parsed = MessageIndex(reader, NetParameter)
     version = 1 if parsed.message.layers else 2
     try:
         net = upgrade_layers(parsed.message)
     except ValueError as error:
         raise reader.error(str(error), 0) from error
-    indexed = []
+    indexed: LayersInFile = []
     for proto in net.layer:
         blobs = tuple(parsed.blob(blob, decode_text(proto.name)) for blob in proto.blobs)
         proto.ClearField("blobs")
-        indexed.append(LayerInFile(proto, blobs))
-    return ModelIndex(version, indexed, net)
+        indexed.append((proto, blobs))
+    return version, net, indexed
 
 
 # --- writing --------------------------------------------------------------------------------------
@@ -107,25 +90,19 @@ def file_pieces(
 
 def model_pieces(model: ModelFile, *, write_diff: bool | None) -> list[Piece]:
     """Return the message of a net, as a new one; see `plan_model`."""
-    if not model.layers and not may_be_name(encode_text(model.name)):
-        raise ValueError(
-            f"expected a net with layers, or another name: {model.name!r} reads as a message, and "
-            f"the file would not be recognised"
-        )
     pieces: list[Piece] = [serialise(model.message())]
     for layer in model.layers:
         with at_place(f"layer {layer.name!r}"):
             payload = _layer(layer, write_diff=write_diff)
-        pieces += [length_header(NetParameter.LAYER_FIELD_NUMBER, size_of(payload)), *payload]
+        pieces += [length_header(NetParameter.LAYER_FIELD_NUMBER, size_of(*payload)), *payload]
     return pieces if model.name or model.layers else [*pieces, _NO_NAME]
 
 
 def _layer(layer: Layer, *, write_diff: bool | None) -> list[Piece]:
     """Return the message of a layer: its settings, then its blobs."""
     pieces: list[Piece] = [serialise(layer.proto)]
-    for number, entry in enumerate(layer.blobs.entries):
-        with at_place(f"blob {number}"):
-            legacy = entry.legacy and entry.blob.ndim == LEGACY_AXES
-            message = blob_pieces(entry.blob, write_diff=write_diff, legacy=legacy)
-        pieces += [length_header(layer.proto.BLOBS_FIELD_NUMBER, size_of(message)), *message]
+    at = layer.proto.BLOBS_FIELD_NUMBER
+    for number, (blob, legacy) in enumerate(layer.blobs.entries):
+        old = legacy and blob.ndim == LEGACY_AXES
+        pieces += blob_field(at, f"blob {number}", blob, write_diff=write_diff, legacy=old)
     return pieces

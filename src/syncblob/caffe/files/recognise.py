@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import re
-from functools import cached_property
+from collections.abc import Sequence
+from functools import cached_property, partial
 
 from syncblob.caffe._pb.caffe_pb2 import (
     BlobProto,
@@ -19,9 +20,10 @@ from syncblob.caffe._pb.caffe_pb2 import (
     V1LayerParameter,
 )
 from syncblob.caffe.files.file_types import MESSAGES, head_of, is_text, type_of
-from syncblob.caffe.messages.fields import LEGACY_NAMES
+from syncblob.caffe.messages.fields import LEGACY_NAMES, Write
+from syncblob.caffe.messages.pieces import Piece, Plan, require_size, write_pieces
 from syncblob.caffe.messages.read_blobproto import MessageIndex, wire_types_of
-from syncblob.caffe.messages.wire import Buffer, Contents, Field, WireReader, WireType
+from syncblob.caffe.messages.wire import Contents, Field, WireReader, WireType
 from syncblob.errors import ModelFileError
 
 # The fields to look at: enough to tell what a file is, also of a graph with millions.
@@ -65,7 +67,6 @@ class Part:
 
     @cached_property
     def kinds(self) -> set[tuple[int, WireType]]:
-        """The numbers and wire types of the fields."""
         return {(field.number, field.wire_type) for field in self.fields}
 
     def parts(self, number: int) -> list[Part]:
@@ -86,14 +87,26 @@ class Part:
         return self.is_text() or not self.fields
 
 
+# --- writing --------------------------------------------------------------------------------------
+
+
+def plan_message(pieces: Sequence[Piece], kind: str, contents: str) -> Write:
+    """Return the function that writes a file; raise ValueError if it could not be read again."""
+    require_size(pieces, f"a .{kind}", contents)
+    reader = WireReader(Plan(pieces))
+    try:
+        MessageIndex(reader, MESSAGES[kind].message or BlobProto)
+        require_message(reader, kind)
+    except ModelFileError as error:
+        raise ValueError(f"{contents} could not be opened again: {error.message}") from error
+    return partial(write_pieces, pieces)
+
+
 # --- refusals -------------------------------------------------------------------------------------
 
 
 def require_message(reader: WireReader, wanted: str = "caffemodel") -> None:
-    """Refuse a file that is not the expected message: empty, not protobuf, or another one.
-
-    `wanted` is the name of a row of the table. Raises ModelFileError.
-    """
+    """Refuse a file that is not the expected message: empty, not protobuf, or another one."""
     message = refuse_other_formats(reader)
     found = possible_messages(reader, message)
     expected = MESSAGES[wanted].words.partition(" (")[0]
@@ -106,10 +119,7 @@ def require_message(reader: WireReader, wanted: str = "caffemodel") -> None:
 
 
 def refuse_other_formats(reader: WireReader) -> Part:
-    """Return the message that fills a file.
-
-    Raises ModelFileError if the file is empty, or recognised as no protobuf message at all.
-    """
+    """Return the message that fills a file."""
     contents = reader.contents
     if not len(contents):
         raise reader.error(
@@ -144,10 +154,7 @@ def _kinds(reader: WireReader) -> set[tuple[int, WireType]]:
 
 
 def possible_messages(reader: WireReader, message: Part) -> tuple[str, ...]:
-    """Return the types of message that have most of its fields; empty if most of them are unknown.
-
-    Raises ModelFileError if a field is damaged.
-    """
+    """Return the types of message that have most of its fields; none if most are unknown."""
     kinds = _kinds(reader)
     counts = {
         name: sum(_knows(row.message, *kind) for kind in kinds) for name, row in MESSAGES.items()
@@ -193,11 +200,6 @@ def _has_blob(reader: WireReader) -> bool:
 
 
 # --- what speaks against a message of Caffe's -----------------------------------------------------
-
-
-def may_be_name(text: bytes) -> bool:
-    """Return whether a net without layers may have a name, so that it is recognised."""
-    return Part(Buffer(b"." + text), 1, 1 + len(text)).is_name()
 
 
 def _why_no_net(message: Part) -> str:

@@ -4,25 +4,17 @@ from __future__ import annotations
 
 import operator
 from dataclasses import dataclass, field
-from functools import partial
 
 from syncblob.caffe._pb import caffe_pb2 as messages
 from syncblob.caffe.files.caffe_hdf5 import plan_state_hdf5, read_state
 from syncblob.caffe.files.file_types import is_hdf5, require_path
-from syncblob.caffe.files.recognise import may_be_name, require_message
+from syncblob.caffe.files.recognise import plan_message, require_message
 from syncblob.caffe.messages.file_objects import Source, Target, open_source, open_target
 from syncblob.caffe.messages.lazy_blobs import lazy_blob
-from syncblob.caffe.messages.pieces import (
-    Piece,
-    blob_pieces,
-    require_message_size,
-    require_readable,
-    size_of,
-    write_pieces,
-)
+from syncblob.caffe.messages.pieces import Piece, blob_field
 from syncblob.caffe.messages.read_blobproto import MessageIndex
 from syncblob.caffe.messages.string_fields import at_place, decode_text, encode_text, put_texts
-from syncblob.caffe.messages.wire import WireReader, length_header
+from syncblob.caffe.messages.wire import WireReader
 from syncblob.caffe.nets.layer import as_named_blob
 from syncblob.formats import Blob
 
@@ -56,7 +48,6 @@ class SolverState:
     history: list[Blob] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        """Raise TypeError if the history is one array instead of a list."""
         if hasattr(self.history, "shape"):
             raise TypeError(
                 f"expected a list of arrays as history, got one array of shape "
@@ -76,10 +67,6 @@ def open_solver_state(path: Source) -> SolverState:
     ------
     ModelFileError
         If it is not such a file, or is damaged.
-    ModuleNotFoundError
-        If it is HDF5 and h5py is not installed (``pip install 'syncblob[hdf5]'``).
-    OSError
-        If it cannot be opened.
     """
     file = open_source(path)
     with WireReader.of_file(file) as reader:
@@ -117,8 +104,6 @@ def save_solver_state(state: SolverState, path: Target) -> None:
     ValueError
         If a number is not an int32, if `learned_net` is no name, if the file would have 2 GiB or
         more and is not HDF5, or if the extension is that of another format.
-    OSError
-        If the file cannot be written.
     """
     if not isinstance(state, SolverState):
         raise TypeError(
@@ -132,11 +117,6 @@ def save_solver_state(state: SolverState, path: Target) -> None:
             setattr(message, name, operator.index(getattr(state, name)))
     if not isinstance(state.learned_net, str):
         raise TypeError(f"expected a string as learned_net, got {state.learned_net!r}")
-    if not may_be_name(encode_text(state.learned_net)):
-        raise ValueError(
-            f"expected the name of a file as learned_net, got {state.learned_net!r}, which reads "
-            f"as a message, so that the file would not be recognised"
-        )
     state.__post_init__()  # the history may have been assigned
     history = [
         as_named_blob(f"history {number}", array) for number, array in enumerate(state.history)
@@ -153,13 +133,9 @@ def save_solver_state(state: SolverState, path: Target) -> None:
         # protobuf writes fields in the order of their numbers; so does Caffe.
         pieces: list[Piece] = [first.SerializeToString()]
         for number, blob in enumerate(history):
-            with at_place(f"history {number}"):
-                payload = blob_pieces(blob, write_diff=None)
-            header = length_header(first.HISTORY_FIELD_NUMBER, size_of(payload))
-            pieces += [header, *payload]
+            place = f"history {number}"
+            pieces += blob_field(first.HISTORY_FIELD_NUMBER, place, blob, write_diff=None)
         pieces.append(last.SerializeToString())
-        require_message_size(pieces, "a .solverstate", "this state")
-        require_readable(pieces, messages.SolverState, "this state")
-        write = partial(write_pieces, pieces)
+        write = plan_message(pieces, "solverstate", "this state")
     with open_target(path) as temporary:
         write(temporary)

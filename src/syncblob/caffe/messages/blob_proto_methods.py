@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 
 from syncblob.caffe._pb.caffe_pb2 import BlobProto
-from syncblob.caffe.messages.fields import LEGACY_NAMES, shapes_agree
+from syncblob.caffe.messages.fields import LEGACY_NAMES, Array, Shape, shapes_agree
 from syncblob.caffe.messages.pieces import buffers, new_message
 from syncblob.caffe.messages.read_blobproto import BlobIndex, MessageIndex
 from syncblob.caffe.messages.values import Values
@@ -33,11 +33,6 @@ def from_proto(
 def load_proto(
     blob: Blob, proto: BlobProto | bytes | bytearray | memoryview, *, resize: bool = True
 ) -> None:
-    """Read a BlobProto into a Blob; see `Blob.load_proto`.
-
-    The message is validated completely before anything changes. Without `resize`, the shapes must
-    agree in the sense of `shapes_agree`.
-    """
     buffer, index = _index(proto)
     if not resize and not shapes_agree(blob.shape, index.shape, their_legacy=index.legacy):
         raise ValueError(
@@ -46,8 +41,8 @@ def load_proto(
         )
     shape = index.shape if resize else blob.shape
 
-    def read(values: Values) -> NDArray[np.generic]:
-        contents: NDArray[np.generic] = np.empty(shape, blob.dtype)
+    def read(values: Values) -> Array:
+        contents: Array = np.empty(shape, blob.dtype)
         values.read_into(buffer, contents.reshape(-1))
         return contents
 
@@ -55,12 +50,8 @@ def load_proto(
     write_contents(blob, read(index.data), "load_proto", gradient=gradient)
 
 
-def shape_equals(shape: tuple[int, ...], proto: BlobProto) -> bool:
-    """Compare a shape with that of a BlobProto, as Caffe's ShapeEquals does. Reads no values.
-
-    If the message has any of num, channels, height and width, those four are compared, with the
-    axes of the shape aligned on the right and absent ones taken as 1.
-    """
+def shape_equals(shape: Shape, proto: BlobProto) -> bool:
+    """Compare a shape with that of a BlobProto, as Caffe's ShapeEquals does. Reads no values."""
     if any(proto.HasField(name) for name in LEGACY_NAMES):
         dims = tuple(getattr(proto, name) for name in LEGACY_NAMES)
         return shapes_agree(shape, dims, their_legacy=True)
@@ -68,11 +59,7 @@ def shape_equals(shape: tuple[int, ...], proto: BlobProto) -> bool:
 
 
 def to_proto(blob: Blob, *, write_diff: bool = False) -> BlobProto:
-    """Make a new BlobProto from a Blob; see `Blob.to_proto`.
-
-    float16 and bfloat16 are widened, which is exact. A 0-d Blob gets no shape. A gradient
-    that does not exist is written as zeros.
-    """
+    """Make a new BlobProto from a Blob; see `Blob.to_proto`."""
     pieces = new_message(blob, write_diff=write_diff)
     # Unlike writing a file, this is an access: the Blob keeps the values that it reads.
     blob.cpu_data()
@@ -81,8 +68,8 @@ def to_proto(blob: Blob, *, write_diff: bool = False) -> BlobProto:
 
 def _index(proto: Any) -> tuple[Buffer, BlobIndex]:
     """Return the bytes of a message and the positions of its values in them."""
-    descriptor = getattr(proto, "DESCRIPTOR", None)  # that of any generated module
-    if getattr(descriptor, "name", None) == "BlobProto":
+    # The message may be that of any generated module.
+    if getattr(getattr(proto, "DESCRIPTOR", None), "name", None) == "BlobProto":
         proto = proto.SerializeToString()
     if not isinstance(proto, (bytes, bytearray, memoryview)):
         raise TypeError(

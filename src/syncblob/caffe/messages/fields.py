@@ -1,4 +1,4 @@
-"""The fields of a BlobProto, the limits of Caffe's blobs, and the four axes of older messages.
+"""Short names of types, fields of a BlobProto, limits, and the four axes of older messages.
 
 A blob that was read with num, channels, height and width has always four axes: a bias of 32 values
 has shape (1, 1, 1, 32).
@@ -6,9 +6,19 @@ has shape (1, 1, 1, 32).
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 T = TypeVar("T")
+Shape = tuple[int, ...]
+DType = np.dtype[np.generic]
+Array = NDArray[np.generic]
+Write = Callable[[Path], None]
+"""Writes a file at a path, which it overwrites."""
 
 # Older messages have four dimensions in place of a shape.
 LEGACY_NAMES = ("num", "channels", "height", "width")

@@ -40,12 +40,7 @@ Target = str | os.PathLike[str] | Writable
 
 
 def open_source(source: Source) -> OpenFile:
-    """Open a file by its path, or the rest of an open file.
-
-    The contents of an open file are copied to an unnamed temporary file. The system removes it with
-    the last reference to it, even if the process is killed. Raises TypeError for anything else,
-    such as a file in text mode.
-    """
+    """Open a file by its path, or the rest of an open file."""
     if not hasattr(source, "read"):
         return OpenFile(source)
     name = name_of(source) or f"<{type(source).__name__}>"
@@ -82,12 +77,7 @@ def in_temporary_space() -> Iterator[None]:
 
 @contextlib.contextmanager
 def open_target(target: Target) -> Iterator[Path]:
-    """Yield the path of a file to write. At the end, its contents go to `target`.
-
-    A path is replaced as a whole, as `replacing` does. An open file is written from its current
-    position; if that fails, part of the contents may have been written. Raises TypeError if it is
-    not opened in binary mode, and the errors of `replacing` or of the file.
-    """
+    """Yield the path of a file to write. At the end, its contents go to `target`."""
     if not hasattr(target, "write"):
         with replacing(target) as temporary:
             yield temporary
@@ -189,7 +179,6 @@ def _full_disk(error: BaseException) -> int | None:
 
 
 def _flush(path: Path, flags: int) -> None:
-    """Flush a file or a directory to the disk."""
     descriptor = os.open(path, flags)
     try:
         os.fsync(descriptor)

@@ -27,11 +27,7 @@ _FORK_FIELDS = {
 
 @lru_cache(maxsize=4)
 def twin(name: str, *, forks: bool, values: tuple[tuple[str, str], ...] = ()) -> type[Message]:
-    """Return the class of the twin of a message, given its full name.
-
-    It may have the fields of forks, and further enum values: names or numbers, each after the full
-    name of its enum.
-    """
+    """Return the class of the twin of a message, given its full name."""
     file = FileDescriptorProto.FromString(NetParameter.DESCRIPTOR.file.serialized_pb)
     messages = {message.name: message for message in file.message_type}
     for message in file.message_type:
@@ -66,12 +62,7 @@ def twin(name: str, *, forks: bool, values: tuple[tuple[str, str], ...] = ()) ->
 
 
 def translate(net: Any) -> list[bytes]:
-    """Replace the fields of forks in a twin of a NetParameter by Caffe's own.
-
-    Returns for each layer of the current format a ForkLayer with the settings that Caffe lacks.
-    Raises ValueError if a layer of the previous format has ``pad_type``, or one has hole_h without
-    hole_w.
-    """
+    """Replace the fields of forks in a twin of a NetParameter by Caffe's own."""
     if any(_translate(layer) for layer in net.layers):
         raise ValueError("expected no pad_type in layers {}; write the layer as layer {}")
     return [_translate(layer) for layer in net.layer]

@@ -11,16 +11,16 @@ from __future__ import annotations
 import copy
 import weakref
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from syncblob.caffe.messages.fields import shapes_agree
+from syncblob.caffe.messages.fields import Array, DType, shapes_agree
 from syncblob.caffe.messages.open_file import FileReference, OpenFile
 from syncblob.caffe.messages.read_blobproto import BlobIndex
-from syncblob.caffe.messages.values import Values
+from syncblob.caffe.messages.values import CHUNK, Values
 from syncblob.formats import (
     Blob,
     Device,
@@ -49,10 +49,7 @@ def lazy_blob(file: OpenFile, index: BlobIndex, device: Device | None = None) ->
 
 
 def independent_copy(blob: Blob, memo: dict[int, Any]) -> Blob:
-    """Copy a Blob as `copy.deepcopy` does, but leave unread values in the file.
-
-    Blobs that show the same elements in different shapes still do so in the copy.
-    """
+    """Copy a Blob as `copy.deepcopy` does, but leave unread values in the file."""
     whole = unshaped(blob)
     if whole is not blob and id(blob) not in memo:
         made = memo[id(blob)] = independent_copy(whole, memo).reshape(blob.shape)
@@ -78,40 +75,27 @@ class ValuesInFile:
 
     file: OpenFile
     values: Values
-    dtype: np.dtype[np.generic]
+    dtype: DType
 
     def __call__(self) -> NDArray[np.uint8]:
-        """Return the bytes of the values."""
-        values: NDArray[np.generic] = np.empty(self.values.count, self.dtype)
+        values: Array = np.empty(self.values.count, self.dtype)
         self.values.read_into(self.file, values)
         return values.view(np.uint8)
 
     def read_into(self, buffer: NDArray[np.uint8], offset: int) -> None:
-        """Read the bytes of the values from an offset on."""
         first, skipped = divmod(offset, self.dtype.itemsize)
         if skipped or len(buffer) % self.dtype.itemsize:
             # An access of raw bytes may begin or end inside a value.
             count = -(-(skipped + len(buffer)) // self.dtype.itemsize)
-            whole: NDArray[np.generic] = np.empty(count, self.dtype)
+            whole: Array = np.empty(count, self.dtype)
             self.values.read_into(self.file, whole, first=first)
             buffer[:] = whole.view(np.uint8)[skipped : skipped + len(buffer)]
         else:
             self.values.read_into(self.file, buffer.view(self.dtype), first=first)
 
-    def part(self, first: int, stop: int) -> ValuesInFile:
-        """Return the values in ``[first, stop)``."""
-        return replace(self, values=self.values.part(first, stop))
-
-    def chunks(self, dtype: np.dtype[np.generic]) -> Iterator[NDArray[np.generic]]:
-        """Read the values piece by piece, converted. Each array is valid until the next one."""
-        return self.values.chunks(self.file, dtype)
-
     @property
     def again(self) -> Callable[[], ValuesInFile | None]:
-        """A function that returns the same, whose file is closed on its own.
-
-        It keeps no file open, and returns None if the file was closed or has changed.
-        """
+        """A function that returns the same, whose file is closed on its own, if it can be."""
         reference, values, dtype = self.file.reference, self.values, self.dtype
 
         def read_again() -> ValuesInFile | None:
@@ -136,7 +120,6 @@ _origins: weakref.WeakKeyDictionary[SyncedMemory, Origin] = weakref.WeakKeyDicti
 
 
 def register(blob: Blob, file: OpenFile, index: BlobIndex) -> None:
-    """Record the origin of a new Blob."""
     origin = Origin(index, file.reference)
     _origins[blob.memory] = origin
     diff = memory_of(blob, diff=True)
@@ -181,7 +164,7 @@ def equal_shapes(ours: Blob, theirs: Blob) -> bool:
 # --- values, touched or not ----------------------------------------------------------------------
 
 
-def blob_values(blob: Blob) -> NDArray[np.generic]:
+def blob_values(blob: Blob) -> Array:
     """Return the values of a Blob for one read, without keeping those still in a file.
 
     If the Blob has not been accessed, its source is read, and that counts as no access. Otherwise
@@ -196,61 +179,74 @@ def blob_values(blob: Blob) -> NDArray[np.generic]:
     return np.asarray(blob) if values is None else values
 
 
-def has_values(blob: Blob, values: NDArray[np.generic]) -> bool:
+def has_values(blob: Blob, values: Array) -> bool:
     """Tell whether a Blob has these values, bit for bit. They are read as by `blob_values`."""
     own = blob_values(blob)
     same_kind = (own.shape, own.dtype) == (values.shape, values.dtype)
     return same_kind and own.tobytes() == values.tobytes()
 
 
-def parts_of(blob: Blob, *, diff: bool) -> Iterator[ValuesInFile | NDArray[np.generic]]:
-    """Yield data or diff in order: values that are only in a file, and host arrays of the others.
+def arrays_of(blob: Blob, dtype: DType, *, diff: bool = False) -> Iterator[Array]:
+    """Yield data or diff in row-major order, converted. Each array is valid until the next one.
 
-    The arrays have any shape. They are const accesses, the contents of another source that has not
-    been accessed, or zeros if there is no diff.
+    Values that have not been accessed come from their source, which counts as no access.
     """
-    source = _in_file(blob, diff=diff)
-    if source is None:
-        values = untouched_values(blob, diff=diff)
-        if diff and memory_of(blob, diff=True) is None:
-            values = np.broadcast_to(np.zeros((), blob.dtype), blob.shape)
-        yield (blob.diff if diff else blob).cpu_data() if values is None else values
-        return
-    end = 0
-    for first, stop in [*accessed_ranges(blob, diff=diff), (blob.size, blob.size)]:
-        if end < first:
-            yield source.part(end, first)
-        if first < stop:
-            # Blobs from a file are contiguous: the view copies nothing.
-            yield (blob.diff if diff else blob).reshape(-1)[first:stop].cpu_data()
-        end = stop
+    source, end = _in_file(blob, diff=diff), 0
+    for first, part in [*_accessed(blob, source, diff=diff), (blob.size, np.empty(0, dtype))]:
+        if source is not None:
+            yield from source.values.chunks(source.file, dtype, end, first)
+        # Copies only if dtype or layout differ.
+        arrays: Any = np.nditer(  # type: ignore[call-overload]  # the stubs misspell "contig"
+            # NumPy 2.2 gives no values of a 0-d array in a buffer.
+            np.atleast_1d(part),
+            flags=["external_loop", "buffered", "zerosize_ok"],
+            op_flags=["readonly", "contig"],
+            op_dtypes=dtype,
+            order="C",
+            casting="unsafe",
+            buffersize=CHUNK // dtype.itemsize,
+        )
+        yield from arrays
+        end = first + part.size
+
+
+def _accessed(
+    blob: Blob, source: ValuesInFile | None, *, diff: bool
+) -> Iterator[tuple[int, Array]]:
+    """Yield host arrays of what is not only in the file, each after its first number."""
+    values = None if source else untouched_values(blob, diff=diff)
+    if diff and memory_of(blob, diff=True) is None:
+        values = np.broadcast_to(np.zeros((), blob.dtype), blob.shape)
+    if values is not None:
+        yield 0, values
+    elif source is None:
+        yield 0, (blob.diff if diff else blob).cpu_data()
+    else:
+        # Blobs from a file are contiguous: the view copies nothing.
+        for first, stop in accessed_ranges(blob, diff=diff):
+            yield first, (blob.diff if diff else blob).reshape(-1)[first:stop].cpu_data()
 
 
 def find_unchanged(blob: Blob, *, write_diff: bool | None) -> tuple[OpenFile, BlobIndex] | None:
-    """Return the file and the position that a Blob was read from, if it has not changed since.
+    """Return where a Blob was read from, if data, and diff if that matters, have not changed since.
 
-    Values that have been accessed are compared with the file bit for bit, by a const access on the
-    host. The others stay in the file. `write_diff` is whether the file must have a gradient; None
-    accepts both.
+    Values that have been accessed are compared bit for bit, the others stay in the file.
+    `write_diff` is whether the file must have a gradient; None accepts both.
     """
     origin = origin_of(blob)
-    if origin is None:
+    if origin is None or write_diff not in (None, origin.index.diff is not None):
         return None
-    index = origin.index
-    if write_diff is not None and write_diff != (index.diff is not None):
-        return None
-    file = origin.file()
+    index, file = origin.index, origin.file()
     if file is None:
         return None
     for diff, values in (False, index.data), (True, index.diff):
-        there = values and ValuesInFile(file, values, blob.dtype)
-        if there and not _equal(blob, there, diff=diff):
+        if values and not _equal(blob, ValuesInFile(file, values, blob.dtype), diff=diff):
             return None
     return file, index
 
 
 def _in_file(blob: Blob, *, diff: bool) -> ValuesInFile | None:
-    """Return the position in a file of the bytes of a memory that have not been accessed."""
+    """Return where the bytes of a memory are that have not been accessed."""
     origin, memory = origin_of(blob), memory_of(blob, diff=diff)
     if origin is None or memory is None or _origins.get(memory) is not origin:
         return None
@@ -261,16 +257,10 @@ def _in_file(blob: Blob, *, diff: bool) -> ValuesInFile | None:
 
 
 def _equal(blob: Blob, there: ValuesInFile, *, diff: bool) -> bool:
-    """Compare the values that have been accessed with those in a file, bit for bit."""
-    position = 0
-    for part in parts_of(blob, diff=diff):
-        if isinstance(part, ValuesInFile):
-            position += part.values.count
-            continue
+    for first, part in _accessed(blob, _in_file(blob, diff=diff), diff=diff):
         flat = part.reshape(-1)
-        for chunk in there.part(position, position + flat.size).chunks(flat.dtype):
+        for chunk in there.values.chunks(there.file, flat.dtype, first, first + flat.size):
             current, flat = flat[: chunk.size], flat[chunk.size :]
             if not np.array_equal(current.view(np.uint8), chunk.view(np.uint8)):
                 return False
-            position += chunk.size
     return True

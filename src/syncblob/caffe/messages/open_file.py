@@ -33,11 +33,7 @@ _THREADS = 4
 
 
 class Descriptor:
-    """A file that stays open for reading as long as this object lives. Copies are the same object.
-
-    It closes the descriptor `number`, or one of its own. Raises OSError if the file cannot be
-    opened, or is a directory or a pipe.
-    """
+    """A file that stays open for reading as long as this object lives. Copies are the same."""
 
     __slots__ = ("__weakref__", "_lock", "number")
 
@@ -62,11 +58,9 @@ class Descriptor:
             raise OSError(errno.EINVAL, "expected a file, got a pipe or a device", os.fspath(path))
 
     def __deepcopy__(self, _memo: object) -> Descriptor:
-        """Return the same object."""
         return self
 
     def read(self, target: memoryview, offset: int) -> None:
-        """Fill a buffer with the bytes at an offset. Raises EOFError if the file ends earlier."""
         while target:
             if self.can_read_at:
                 count = os.preadv(self.number, [target], offset)
@@ -83,11 +77,7 @@ class Descriptor:
 
 
 class OpenFile:
-    """A file that is open for reading, with its identity when it was opened.
-
-    The descriptor `number` is that of a file without a name; `path` is then its name in errors.
-    Raises TypeError if `path` is not a path, and OSError if the file cannot be opened.
-    """
+    """A file that is open for reading, with its identity when it was opened."""
 
     __slots__ = ("__weakref__", "_descriptor", "reference")
 
@@ -105,14 +95,12 @@ class OpenFile:
         self.put(descriptor, FileReference(path, descriptor, is_named=number is None))
 
     def put(self, descriptor: Descriptor, reference: FileReference) -> None:
-        """Set what is read from, for `FileReference`."""
         self._descriptor: Descriptor | None = descriptor
         self.reference = reference
         reference.note(self)
 
     @property
     def path(self) -> str:
-        """The path, for errors."""
         return self.reference.path
 
     @property
@@ -121,25 +109,16 @@ class OpenFile:
         return self.reference.identity
 
     def __len__(self) -> int:
-        """Return the number of bytes that the file had when it was opened."""
         return self.identity[2]
 
     def read(self, start: int, stop: int) -> memoryview:
-        """Return the bytes in ``[start, stop)``.
-
-        Raises the errors of `read_into`, but detects a write only if the file has become
-        too short. Call `require_unchanged` after the last of several related reads.
-        """
+        """Return the bytes in ``[start, stop)``."""
         content = memoryview(bytearray(stop - start))
         self._fill(content, start)
         return content
 
     def read_into(self, target: NDArray[np.uint8], offset: int) -> None:
-        """Fill a contiguous array of one dimension with the bytes at an offset.
-
-        Raises ValueError after `close`, ModelFileError if the file has been written to since it was
-        opened, and OSError if it cannot be read.
-        """
+        """Fill a contiguous array of one dimension with the bytes at an offset."""
         # Check after the read, to detect a write during it; and on the descriptor that was read,
         # because another thread may have closed this file.
         self.require_unchanged(self._fill(target.data, offset))
@@ -163,10 +142,7 @@ class OpenFile:
         return descriptor
 
     def require_unchanged(self, descriptor: Descriptor | None = None) -> None:
-        """Refuse a file that was written to: offsets found in it may be wrong now.
-
-        Raises ValueError and ModelFileError as `read_into` does.
-        """
+        """Refuse a file that was written to: offsets found in it may be wrong now."""
         descriptor = descriptor or self._descriptor or self._require_open()
         status = os.fstat(descriptor.number)
         if (status.st_size, status.st_mtime_ns) != self.reference.identity[2:]:
@@ -197,10 +173,7 @@ class OpenFile:
 
 
 class FileReference:
-    """A way back to a file, which does not keep it open.
-
-    A file without a name (`is_named`) is lost when it is closed.
-    """
+    """A way back to a file, which does not keep it open."""
 
     __slots__ = ("_closed", "_descriptor", "_file", "_place", "identity", "is_named", "path")
 
@@ -225,7 +198,6 @@ class FileReference:
             self._file = weakref.ref(file)
 
     def __call__(self) -> OpenFile | None:
-        """Return the file, opened again if necessary; None if it was closed or has changed."""
         if (file := self._file()) is not None:
             with contextlib.suppress(ValueError, ModelFileError):
                 file.require_unchanged()
@@ -250,7 +222,6 @@ class FileReference:
         return self._descriptor()
 
     def __deepcopy__(self, _memo: object) -> FileReference:
-        """Return a reference to the same file, which is closed separately."""
         made = copy.copy(self)
         made.note(None)
         return made
@@ -279,15 +250,12 @@ class Stream(io.RawIOBase):
         """Do nothing: the file is closed by others."""
 
     def readable(self) -> bool:
-        """Tell that it can be read."""
         return True
 
     def seekable(self) -> bool:
-        """Tell that the position can be set."""
         return True
 
     def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
-        """Set the position."""
         start = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: len(self._file)}
         self._position = start[whence] + offset
         return self._position
@@ -308,11 +276,7 @@ class Stream(io.RawIOBase):
 def stream_of(
     file: OpenFile, explain: Callable[[Exception], ModelFileError]
 ) -> Iterator[io.RawIOBase]:
-    """Yield a stream of a file for a library, whose errors become those that `explain` returns.
-
-    Libraries raise nearly any exception for a damaged file. If the file has been closed or written
-    to meanwhile, or a read has failed, that is the error.
-    """
+    """Yield a stream of a file for a library, whose errors become those that `explain` returns."""
     stream = Stream(file)
     try:
         yield stream

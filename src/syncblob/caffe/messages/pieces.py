@@ -9,14 +9,11 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
-from google.protobuf.message import Message
-from numpy.typing import NDArray
 
 from syncblob.caffe._pb.caffe_pb2 import BlobProto
 from syncblob.caffe.messages.fields import (
@@ -26,19 +23,14 @@ from syncblob.caffe.messages.fields import (
     DOUBLE_DIFF,
     LEGACY_NAMES,
     MOST_AXES,
+    Array,
+    DType,
 )
-from syncblob.caffe.messages.lazy_blobs import (
-    ValuesInFile,
-    find_unchanged,
-    had_diff,
-    origin_of,
-    parts_of,
-)
+from syncblob.caffe.messages.lazy_blobs import arrays_of, find_unchanged, had_diff, origin_of
 from syncblob.caffe.messages.open_file import OpenFile
-from syncblob.caffe.messages.read_blobproto import MessageIndex
+from syncblob.caffe.messages.string_fields import at_place
 from syncblob.caffe.messages.values import CHUNK
-from syncblob.caffe.messages.wire import WireReader, length_header
-from syncblob.errors import ModelFileError
+from syncblob.caffe.messages.wire import length_header
 from syncblob.formats import Blob, is_bfloat16
 
 on_progress: ContextVar[Callable[[int], object]] = ContextVar(
@@ -50,8 +42,7 @@ MAX_MESSAGE = 2**31 - 1
 """The most bytes that a protobuf message can have, and that Caffe reads."""
 
 
-@dataclass(frozen=True, slots=True)
-class FileRange:
+class FileRange(NamedTuple):
     """Bytes to copy from a file unchanged."""
 
     file: OpenFile
@@ -60,11 +51,9 @@ class FileRange:
 
     @property
     def nbytes(self) -> int:
-        """Number of bytes."""
         return self.stop - self.start
 
     def chunks(self) -> Iterator[memoryview]:
-        """Yield the bytes. Each buffer is valid until the next one is yielded."""
         buffer = np.empty(min(CHUNK, self.nbytes), np.uint8)
         for begin in range(self.start, self.stop, CHUNK):
             part = buffer[: self.stop - begin]
@@ -72,55 +61,32 @@ class FileRange:
             yield part.data
 
 
-@dataclass(frozen=True, slots=True)
-class BlobValues:
+class BlobValues(NamedTuple):
     """The values of a Blob, in row-major order, converted to a dtype."""
 
     blob: Blob
-    dtype: np.dtype[np.generic]
+    dtype: DType
     diff: bool = False
 
     @property
     def nbytes(self) -> int:
-        """Number of bytes."""
         return self.blob.size * self.dtype.itemsize
 
     def chunks(self) -> Iterator[memoryview]:
-        """Yield the bytes. Each buffer is valid until the next one is yielded."""
-        for array in self.arrays():
-            yield array.view(np.uint8).data
+        return (array.view(np.uint8).data for array in self.arrays())
 
-    def arrays(self) -> Iterator[NDArray[np.generic]]:
-        """Yield the values: unread ones from their source, others from the host."""
+    def arrays(self) -> Iterator[Array]:
+        """Yield the values as `arrays_of` does, and report the progress."""
         report = on_progress.get()
-        for array in self._arrays():
+        for array in arrays_of(self.blob, self.dtype, diff=self.diff):
             yield array
             report(array.nbytes)
-
-    def _arrays(self) -> Iterator[NDArray[np.generic]]:
-        for part in parts_of(self.blob, diff=self.diff):
-            if isinstance(part, ValuesInFile):
-                yield from part.chunks(self.dtype)
-            else:
-                # Copies only if dtype or layout differ.
-                arrays: Any = np.nditer(  # type: ignore[call-overload]  # the stubs misspell "contig"
-                    # NumPy 2.2 gives no values of a 0-d array in a buffer.
-                    np.atleast_1d(part),
-                    flags=["external_loop", "buffered", "zerosize_ok"],
-                    op_flags=["readonly", "contig"],
-                    op_dtypes=self.dtype,
-                    order="C",
-                    casting="unsafe",
-                    buffersize=CHUNK // self.dtype.itemsize,
-                )
-                yield from arrays
 
 
 Piece = bytes | FileRange | BlobValues
 
 
-def size_of(pieces: Iterable[Piece]) -> int:
-    """Return the total number of bytes."""
+def size_of(*pieces: Piece) -> int:
     return sum(len(piece) if isinstance(piece, bytes) else piece.nbytes for piece in pieces)
 
 
@@ -130,9 +96,13 @@ def buffers(pieces: Iterable[Piece]) -> Iterator[bytes | memoryview]:
         yield from (piece,) if isinstance(piece, bytes) else piece.chunks()
 
 
-def require_message_size(pieces: Sequence[Piece], message: str, contents: str) -> None:
-    """Raise ValueError if a message would have 2 GiB or more. The texts are for the error."""
-    total = size_of(pieces)
+def write_pieces(pieces: Iterable[Piece], path: Path) -> None:
+    with path.open("wb") as file:
+        file.writelines(buffers(pieces))
+
+
+def require_size(pieces: Sequence[Piece], message: str, contents: str) -> None:
+    total = size_of(*pieces)
     if total > MAX_MESSAGE:
         raise ValueError(
             f"{message} holds at most {MAX_MESSAGE} bytes, and {contents} needs {total}; HDF5 has "
@@ -141,32 +111,22 @@ def require_message_size(pieces: Sequence[Piece], message: str, contents: str) -
         )
 
 
-def require_readable(pieces: Sequence[Piece], kind: type[Message], contents: str) -> None:
-    """Raise ValueError, which names the contents, if a message could not be read again."""
-    try:
-        MessageIndex(WireReader(_Plan(pieces)), kind)
-    except ModelFileError as error:
-        raise ValueError(f"{contents} could not be opened again: {error.message}") from error
-
-
-class _Plan:
+class Plan:
     """A message that is not yet written, to look for its fields. All values are zeros."""
 
     def __init__(self, pieces: Sequence[Piece]) -> None:
-        self._pieces = [piece for piece in pieces if size_of([piece])]
-        self._ends = [*accumulate(size_of([piece]) for piece in self._pieces)]
+        self._pieces = [piece for piece in pieces if size_of(piece)]
+        self._ends = [*accumulate(map(size_of, self._pieces))]
 
     def __len__(self) -> int:
-        """Return the number of bytes."""
         return self._ends[-1] if self._ends else 0
 
     def read(self, start: int, stop: int) -> memoryview:
-        """Return the bytes in ``[start, stop)``."""
         contents = bytearray(stop - start)
         at, position = bisect_right(self._ends, start), start
         while position < stop:
             piece, end = self._pieces[at], min(stop, self._ends[at])
-            begin = position - self._ends[at] + size_of([piece])
+            begin = position - self._ends[at] + size_of(piece)
             count = end - position
             if isinstance(piece, bytes):
                 contents[position - start : end - start] = piece[begin : begin + count]
@@ -176,24 +136,21 @@ class _Plan:
             at, position = at + 1, end
         return memoryview(contents)
 
-    def read_into(self, target: NDArray[np.uint8], offset: int) -> None:
-        """Fill an array with the bytes at an offset."""
-        target.data[:] = self.read(offset, offset + len(target))
 
-
-def write_pieces(pieces: Iterable[Piece], path: Path) -> None:
-    """Overwrite a file with the bytes."""
-    with path.open("wb") as file:
-        file.writelines(buffers(pieces))
+def blob_field(
+    number: int, place: str, blob: Blob, *, write_diff: bool | None, legacy: bool | None = None
+) -> list[Piece]:
+    """Return a field that holds a Blob, see `blob_pieces`. Errors name the place."""
+    with at_place(place):
+        message = blob_pieces(blob, write_diff=write_diff, legacy=legacy)
+    return [length_header(number, size_of(*message)), *message]
 
 
 def blob_pieces(blob: Blob, *, write_diff: bool | None, legacy: bool | None = None) -> list[Piece]:
-    """Return the message of a Blob for a file: that of its own file if unchanged, else a new one.
+    """Return the message of a Blob: that of its own file if unchanged, else a new one.
 
     With `write_diff` it has the gradient, and with `legacy` num, channels, height and width in
-    place of the shape; None means as in the file that the Blob was read from. Caffe is more lenient
-    when it compares these with the shape in a net. Raises TypeError or ValueError if a BlobProto,
-    or Caffe's Blob, cannot hold it. No values have been read then.
+    place of the shape, with which Caffe is more lenient; None means as in its file.
     """
     require_axes(blob)
     origin = origin_of(blob)
@@ -211,35 +168,30 @@ def blob_pieces(blob: Blob, *, write_diff: bool | None, legacy: bool | None = No
 
 
 def new_message(blob: Blob, *, write_diff: bool, legacy: bool = False) -> list[Piece]:
-    """Return a new message, its fields in the order of their numbers.
-
-    Raises TypeError if the dtype is not a float, and ValueError from 2 GiB on.
-    """
+    """Return a new message, its fields in the order of their numbers."""
     dtype = wire_dtype(blob.dtype)
     double = dtype.itemsize == np.dtype(np.float64).itemsize
-    data, diff = (DOUBLE_DATA, DOUBLE_DIFF) if double else (DATA, DIFF)
     header = BlobProto()
     if legacy:
         for name, dim in zip(LEGACY_NAMES, blob.shape, strict=True):
             setattr(header, name, dim)
     elif blob.shape:
         header.shape.dim.extend(blob.shape)
+    values: list[Piece] = []
+    for number in (DOUBLE_DATA, DOUBLE_DIFF) if double else (DATA, DIFF):
+        piece = BlobValues(blob, dtype, diff=number in (DIFF, DOUBLE_DIFF))
+        if piece.nbytes and (write_diff or not piece.diff):
+            values += [length_header(number, piece.nbytes), piece]
     shape = header.SerializeToString()
-    values = _field(data, BlobValues(blob, dtype))
-    if write_diff:
-        values += _field(diff, BlobValues(blob, dtype, diff=True))
     pieces = [shape, *values] if double or legacy else [*values, shape]
-    diff_too = "with its diff " if write_diff else ""
-    contents = f"a Blob of shape {blob.shape} and dtype {blob.dtype} {diff_too}".rstrip()
-    require_message_size(pieces, "a BlobProto", contents)
+    diff_too = " with its diff" if write_diff else ""
+    contents = f"a Blob of shape {blob.shape} and dtype {blob.dtype}{diff_too}"
+    require_size(pieces, "a BlobProto", contents)
     return pieces
 
 
-def wire_dtype(dtype: np.dtype[np.generic]) -> np.dtype[np.generic]:
-    """Return the dtype in which values of a Blob are written.
-
-    Raises TypeError if none of Caffe's dtypes can represent all its values exactly.
-    """
+def wire_dtype(dtype: DType) -> DType:
+    """Return the dtype of Caffe's that holds all values of a Blob's; raise TypeError for none."""
     if dtype == np.float64:
         return np.dtype("<f8")
     if dtype in (np.float32, np.float16) or is_bfloat16(dtype):
@@ -256,7 +208,3 @@ def require_axes(blob: Blob) -> None:
         raise ValueError(
             f"Caffe's blobs have at most {MOST_AXES} axes, got shape {blob.shape}; reshape it first"
         )
-
-
-def _field(number: int, values: BlobValues) -> list[Piece]:
-    return [length_header(number, values.nbytes), values] if values.nbytes else []

@@ -71,8 +71,6 @@ def read_prototxt(
     ModelFileError
         If it is not such a definition, or a field is missing that Caffe requires. The message gives
         line and column of other errors.
-    OSError
-        If it cannot be read.
     """
     return _read(NetParameter, path, ignore_unknown=ignore_unknown, forks=forks)
 
@@ -98,8 +96,6 @@ def read_solver_prototxt(path: Source, *, ignore_unknown: bool = False) -> Solve
     ModelFileError
         If it is not such a definition, or has both ``solver_type`` and ``type``. For a syntax
         error, the message gives line and column.
-    OSError
-        If it cannot be read.
     """
     solver = _read(SolverParameter, path, ignore_unknown=ignore_unknown)
     if solver.HasField("solver_type"):
@@ -165,13 +161,9 @@ def write_prototxt(
 
     Raises
     ------
-    TypeError
-        If `net` is neither a NetParameter nor a SolverParameter.
     ValueError
         If it has unknown fields, such as those of a fork of Caffe, and `ignore_unknown` is False;
         or if it lacks fields that Caffe requires. Nothing has been written then.
-    OSError
-        If the file cannot be written.
     """
     kinds = {"NetParameter", "SolverParameter"}
     if not isinstance(net, Message) or net.DESCRIPTOR.name not in kinds:

@@ -1,10 +1,8 @@
 """Messages with BlobProtos, read without the values: these are located, and stay where they are.
 
 protobuf parses all that is left of the message when the values are cut out. Unlike protobuf,
-`MessageIndex` refuses Caffe's fields with another wire type, because such a file belongs to a fork
-that uses the number for something else, and what the rest of it means is a guess. C3D, for example,
-has the dimensions num, channels, length, height and width in the fields 1 to 5, and values in
-field 6.
+`MessageIndex` refuses Caffe's fields with another wire type: a fork uses the number for something
+else, such as C3D, whose blobs have five dimensions in the fields 1 to 5 and values in field 6.
 
 The rules for a blob are those of Caffe's ``Blob::FromProto`` and of protobuf:
 
@@ -42,16 +40,18 @@ from syncblob.caffe.messages.fields import (
     RAW_DATA_TYPE,
     RAW_DIFF,
     RAW_DIFF_TYPE,
+    DType,
+    Shape,
 )
 from syncblob.caffe.messages.string_fields import decode_text, parse
-from syncblob.caffe.messages.values import Run, Values
+from syncblob.caffe.messages.values import Run, Runs, Values
 from syncblob.caffe.messages.wire import Field, WireReader, WireType, length_field
 from syncblob.formats import as_shape
 
 M = TypeVar("M", bound=Message)
 
-_FLOAT: np.dtype[np.generic] = np.dtype("<f4")
-_DOUBLE: np.dtype[np.generic] = np.dtype("<f8")
+_FLOAT: DType = np.dtype("<f4")
+_DOUBLE: DType = np.dtype("<f8")
 _VALUES = {DATA: _FLOAT, DIFF: _FLOAT, DOUBLE_DATA: _DOUBLE, DOUBLE_DIFF: _DOUBLE}
 _FIELDS = {
     "data": (DOUBLE_DATA, DATA, RAW_DATA, RAW_DATA_TYPE),
@@ -69,14 +69,11 @@ _RAW_TYPES = {
 class BlobIndex:
     """The contents of a BlobProto. Its values are located, not read."""
 
-    shape: tuple[int, ...]
-    """The shape that Caffe would use, already validated."""
+    shape: Shape
     legacy: bool
     """Whether the shape comes from num, channels, height and width."""
     data: Values
-    """The values; as many as the shape holds."""
     diff: Values | None
-    """The gradient, likewise; None if the message has none."""
     start: int = 0
     """The position of the message in the file; 0 to 0 in formats without messages."""
     stop: int = 0
@@ -84,11 +81,8 @@ class BlobIndex:
     """Whether it is a blob of Caffe's, which has floats."""
 
     @property
-    def dtype(self) -> np.dtype[np.generic]:
-        """The dtype of the Blob, in native byte order.
-
-        Of a blob of Caffe's, the floating-point dtype that holds data and diff.
-        """
+    def dtype(self) -> DType:
+        """The dtype of the Blob, in native byte order."""
         dtype = self.data.dtype
         if self.of_caffe:
             dtype = _float_for(dtype, dtype if self.diff is None else self.diff.dtype)
@@ -96,7 +90,7 @@ class BlobIndex:
 
 
 @cache
-def _float_for(*dtypes: np.dtype[np.generic]) -> np.dtype[np.generic]:
+def _float_for(*dtypes: DType) -> DType:
     """Return the floating-point dtype that holds all of several."""
     dtype = np.result_type(*dtypes)
     return dtype if dtype.kind == "f" else np.result_type(dtype, np.float32)
@@ -165,13 +159,7 @@ class _Blob(NamedTuple):
 
 
 class MessageIndex(Generic[M]):
-    """A message, parsed without the values of its blobs, and where these are.
-
-    In place of the values, `raw_data` of each BlobProto is its number among all of the message. So
-    `blob` finds them even if the BlobProto has been copied to another message. Raises
-    ModelFileError if protobuf would refuse the message, or if one of Caffe's fields has another
-    wire type.
-    """
+    """A message, parsed without the values of its blobs, and where these are."""
 
     def __init__(
         self, reader: WireReader, kind: type[M], start: int = 0, stop: int | None = None
@@ -192,10 +180,7 @@ class MessageIndex(Generic[M]):
             ) from error
 
     def blob(self, proto: BlobProto, layer: str | None = None) -> BlobIndex:
-        """Find shape and values of a blob of `message`, or of a copy of one, by Caffe's rules.
-
-        Raises ModelFileError, with the name of the layer, if shape and values do not agree.
-        """
+        """Find shape and values of a blob of `message`, or of a copy of one, by Caffe's rules."""
         reader, found = self._reader, self._blobs[int(proto.raw_data)]
         reader.layer = layer
         data, diff = (self._values(proto, found, name) for name in ("data", "diff"))
@@ -213,17 +198,17 @@ class MessageIndex(Generic[M]):
         for name, values in ("data", data), ("diff", diff):
             if values.count != math.prod(shape) and (values.count or name == "data"):
                 raise reader.error(_miscount(name, shape, values.count), found.start)
-        return BlobIndex(shape, legacy, data, diff if diff.runs else None, found.start, found.stop)
+        return BlobIndex(shape, legacy, data, diff if diff.count else None, found.start, found.stop)
 
     def _values(self, proto: BlobProto, found: _Blob, name: str) -> Values:
         """Choose the values of double precision if any, else those of single, else the raw ones."""
         *lists, raw_number, type_number = _FIELDS[name]
         for number in lists:
             if runs := found.runs[number]:
-                return Values(_VALUES[number], tuple(runs))
+                return Runs(_VALUES[number], tuple(runs))
         raw = found.raw.get(raw_number)
         if raw is None:
-            return Values(_FLOAT, ())
+            return Runs(_FLOAT, ())
         kind = f"raw_{name}_type"
         type_ = getattr(proto, kind) if proto.HasField(kind) else None
         if type_ not in _RAW_TYPES:
@@ -233,7 +218,7 @@ class MessageIndex(Generic[M]):
                 f"double, single or half precision, in field {type_number}; got {got}",
                 raw.start,
             )
-        return Values(_RAW_TYPES[type_], tuple(_run_of(self._reader, raw, _RAW_TYPES[type_])))
+        return Runs(_RAW_TYPES[type_], tuple(_run_of(self._reader, raw, _RAW_TYPES[type_])))
 
     def _without_values(self, kind: Any, start: int, stop: int) -> bytearray:
         """Copy the message in ``[start, stop)``, but leave out the values of its blobs."""
@@ -288,7 +273,7 @@ class MessageIndex(Generic[M]):
         return True
 
 
-def _run_of(reader: WireReader, field: Field, dtype: np.dtype[np.generic]) -> list[Run]:
+def _run_of(reader: WireReader, field: Field, dtype: DType) -> list[Run]:
     """Return the values that fill the payload of a field."""
     count, rest = divmod(field.stop - field.start, dtype.itemsize)
     if rest:
@@ -300,7 +285,7 @@ def _run_of(reader: WireReader, field: Field, dtype: np.dtype[np.generic]) -> li
     return [Run(field.start, count, dtype.itemsize)] if count else []
 
 
-def _miscount(name: str, shape: tuple[int, ...], count: int) -> str:
+def _miscount(name: str, shape: Shape, count: int) -> str:
     expected = f"a blob of shape {shape} needs {math.prod(shape)} values of {name}, got {count}"
     if count:
         return f"{expected}: the shape or the values are damaged"

@@ -29,7 +29,6 @@ class _AnyText(str):
     __slots__ = ()
 
     def encode(self, *_: str, **__: str) -> bytes:
-        """Return the bytes in the file."""
         return super().encode(errors="surrogateescape")
 
 
@@ -44,11 +43,7 @@ def encode_text(text: str | bytes) -> bytes:
 
 
 def escape(name: str) -> str:
-    r"""Escape characters that are not printable.
-
-    Newlines and the escape sequences of terminals become ``\n``, ``\x1b`` and the like. Invalid
-    UTF-8 becomes replacement characters.
-    """
+    r"""Escape characters that are not printable."""
     return "".join(
         char if char.isprintable() else char.encode("unicode_escape").decode("ascii")
         for char in encode_text(name).decode(errors="replace")
@@ -105,10 +100,7 @@ def _merge(message: Any, content: bytes) -> None:
 
 
 def unknown_fields(message: Any, path: str = "") -> Iterator[str]:
-    """Yield the paths of the fields without a name, such as ``"layer.pooling_param.13"``.
-
-    They are those of forks of Caffe. Enum values that Caffe lacks are among them.
-    """
+    """Yield the paths of the fields without a name, such as ``"layer.pooling_param.13"``."""
     unknown = UnknownFieldSet(message)
     yield from (f"{path}{unknown[at].field_number}" for at in range(len(unknown)))
     for field, value in message.ListFields():

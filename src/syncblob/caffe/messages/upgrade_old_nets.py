@@ -53,11 +53,7 @@ _BATCH_NORM_BLOBS = 3
 
 
 def upgrade_net(net: NetParameter) -> NetParameter:
-    """Return a net of V1 or V2 in the current format, upgraded as Caffe does, in a new message.
-
-    Raises ValueError if it has V0 layers; or if Caffe refuses it: V1 and V2 layers in one net, or
-    inputs with too few dimensions.
-    """
+    """Return a net of V1 or V2 in the current format, upgraded as Caffe does, in a new message."""
     upgraded = upgrade_layers(net)
     if upgraded.input:
         _make_input_layer(upgraded)
@@ -69,10 +65,7 @@ def upgrade_net(net: NetParameter) -> NetParameter:
 
 
 def upgrade_layers(net: NetParameter) -> NetParameter:
-    """Return a net of V1 or V2 with its layers in the current format: steps 1 and 2 of the upgrade.
-
-    Raises the errors of `upgrade_net`.
-    """
+    """Return a net of V1 or V2 with its layers in the current format: steps 1 and 2."""
     upgraded = type(net)()
     upgraded.CopyFrom(net)
     if any(layer.HasField("layer") for layer in upgraded.layers):
@@ -93,7 +86,6 @@ def upgrade_layers(net: NetParameter) -> NetParameter:
 
 
 def _move_transformation(layer: V1LayerParameter) -> None:
-    """Move the settings of the image transformation to transform_param."""
     settings = DATA_LAYERS.get(V1_LAYER_TYPES[layer.type])
     if settings is None:
         return

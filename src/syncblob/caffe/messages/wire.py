@@ -1,19 +1,11 @@
 """Protobuf's wire format: fields are located in a file or a buffer, and their payloads not copied.
 
-A message is a sequence of fields, each a *tag* and a payload. The tag is a varint with the number
-of the field and one of six wire types. The wire type determines where the payload ends, so a reader
-can skip any field; this is how formats can be extended.
-
-The rules are those of protobuf's own parsers (C++ and upb), as far as they decide where fields are:
-
-- varints may be longer than necessary: values up to 10 bytes, tags and lengths up to 5 bytes and 32
-  bits;
-- field number 0, wire types 6 and 7, a length beyond 2**31 - 1 and anything that overruns the end
-  of its message are errors.
-
-In addition, groups are errors, which Caffe and its forks do not have, and the number of fields is
-limited, so that a file of millions of tiny fields, which no program writes, is refused within a
-second. Values, packed or not, hardly count.
+A field is a *tag*, a varint with its number and wire type, and a payload, whose end follows from
+the wire type. The rules are those of protobuf's own parsers (C++ and upb): varints may be longer
+than necessary, values up to 10 bytes, tags and lengths up to 5 bytes and 32 bits; field number 0,
+wire types 6 and 7, a length beyond 2**31 - 1 and anything that overruns the end of its message are
+errors. So are groups, which Caffe and its forks do not have, and too many fields, values aside, so
+that a file of millions of tiny fields is refused within a second.
 """
 
 from __future__ import annotations
@@ -58,18 +50,13 @@ _WIDTHS = {WireType.FIXED32: 4, WireType.FIXED64: 8}
 
 
 class Field(NamedTuple):
-    """One field, or a run of fixed-width fields that repeat the same tag.
-
-    In an unpacked message, every float is a field of its own. Such a message is fast to read only
-    if a whole run is taken at once.
-    """
+    """One field, or a run of fixed-width fields that repeat the same tag."""
 
     number: int
     wire_type: WireType
     start: int
-    """Offset of the payload; of the first payload in a run."""
+    """Offset of the (first) payload."""
     stop: int
-    """Offset of the end of the field."""
     records: int = 1
     """The number of fields in the run. Always 1 except for FIXED32 and FIXED64."""
     stride: int = 0
@@ -85,36 +72,24 @@ class Buffer:
         self._bytes = memoryview(contents).cast("B")
 
     def __len__(self) -> int:
-        """Return the number of bytes."""
         return len(self._bytes)
 
     def read(self, start: int, stop: int) -> memoryview:
-        """Return the bytes in ``[start, stop)``."""
         return self._bytes[start:stop]
 
     def read_into(self, target: NDArray[np.uint8], offset: int) -> None:
-        """Fill an array with the bytes at an offset."""
         target.data[:] = self._bytes[offset : offset + len(target)]
 
 
 class Contents(Protocol):
     """The bytes of a file or a buffer."""
 
-    def __len__(self) -> int:
-        """Return the number of bytes."""
-
-    def read(self, start: int, stop: int, /) -> memoryview:
-        """Return the bytes in ``[start, stop)``."""
-
-    def read_into(self, target: NDArray[np.uint8], offset: int, /) -> None:
-        """Fill an array with the bytes at an offset."""
+    def __len__(self) -> int: ...
+    def read(self, start: int, stop: int, /) -> memoryview: ...
 
 
 class WireReader:
-    """Bytes to find fields in, and for errors the path of the file and the name of the layer there.
-
-    Only the parts that are needed to find the fields are read.
-    """
+    """Bytes to find fields in; for errors, the path of the file and the name of the layer."""
 
     __slots__ = ("_begin", "_fields", "_stop", "_window", "contents", "layer", "path")
 
@@ -130,11 +105,7 @@ class WireReader:
     @classmethod
     @contextlib.contextmanager
     def of_file(cls, file: OpenFile) -> Iterator[Self]:
-        """Return a context manager that yields a reader of a whole file.
-
-        At its end, a file that has been written to since it was opened raises ModelFileError, also
-        in place of one raised in the block, because offsets found in it may be wrong.
-        """
+        """Return a context manager that yields a reader of a whole file."""
         try:
             yield cls(file, file.path)
         except ModelFileError:
@@ -143,7 +114,6 @@ class WireReader:
         file.require_unchanged()
 
     def error(self, message: str, offset: int) -> ModelFileError:
-        """Return the exception for a problem at `offset`."""
         return ModelFileError(message, path=self.path, offset=offset, layer=self.layer)
 
     @property
@@ -152,17 +122,13 @@ class WireReader:
         return "message" if self.path is None else "file"
 
     def read(self, start: int, stop: int) -> memoryview:
-        """Return the bytes in ``[start, stop)``."""
         begin = self._begin
         if begin <= start and stop <= begin + len(self._window):
             return self._window[start - begin : stop - begin]
         return self.contents.read(start, stop)
 
     def fields(self, start: int, stop: int) -> Iterator[Field]:
-        """Find the fields of the message in ``[start, stop)``, in order.
-
-        Raises ModelFileError when the iteration reaches bytes that protobuf would refuse.
-        """
+        """Find the fields of the message in ``[start, stop)``, in order."""
         position = start
         while position < stop:
             field = self._field(position, stop)
@@ -174,7 +140,6 @@ class WireReader:
         return self.error(f"{problem}: {why}", offset)
 
     def _field(self, position: int, stop: int) -> Field:
-        """Find the field at `position`."""
         self._fields += 1
         if self._fields > MOST_FIELDS:
             raise self.error(f"expected at most {MOST_FIELDS} fields, got more", position)
@@ -282,5 +247,4 @@ def length_header(number: int, length: int) -> bytes:
 
 
 def length_field(number: int, payload: bytes) -> bytes:
-    """Encode a field that holds bytes, a string or a message."""
     return length_header(number, len(payload)) + payload

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from syncblob.caffe.messages.fields import LEGACY_AXES
+from syncblob.caffe.messages.fields import LEGACY_AXES, Shape
 from syncblob.caffe.messages.lazy_blobs import had_diff, independent_copy
 from syncblob.caffe.nets.infer_shapes import computed_blobs, named_entries, param_name, shared_entry
 from syncblob.caffe.nets.layer import Entry, Layer
@@ -44,17 +44,12 @@ class _Match(NamedTuple):
     """A blob of the source for one of the target, with the shape that it has there."""
 
     entry: Entry
-    shape: tuple[int, ...]
+    shape: Shape
 
 
 def copy_trained_layers(
     target: Sequence[Layer], source: Sequence[Layer], *, shared_once: bool = False
 ) -> CopyReport:
-    """Copy the blobs of layers; see `ModelFile.copy_trained_layers_from`.
-
-    With `shared_once`, only the first of several layers that share a parameter has it in the
-    source, as in Caffe's HDF5 files.
-    """
     # Of several layers of a name, Caffe fills the first, with the blobs of the last.
     layers: dict[str, Layer] = {}
     for layer in target:
@@ -88,10 +83,7 @@ def copy_trained_layers(
 
 
 def _add_shared(target: Iterable[Layer], given: dict[str, list[Entry]]) -> None:
-    """Add the parameters that layers of the source have in an earlier layer of the target.
-
-    Layers whose parameters are not in the source at all are left out.
-    """
+    """Add the parameters that layers of the source have in an earlier layer of the target."""
     first: dict[str, tuple[str, int]] = {}
     for layer in target:
         for number, spec in enumerate(layer.proto.param):
@@ -147,10 +139,7 @@ def _new_entry(match: _Match, owner: _Match) -> Entry:
 
 
 def _copy_values(blob: Blob, theirs: Blob) -> None:
-    """Write a blob of the source into one of the target, and a gradient from its file.
-
-    Values that have not been read are not kept in the source.
-    """
+    """Write a blob of the source into one of the target, and a gradient from its file."""
     values = untouched_values(theirs)
     blob.copy_from((theirs if values is None else values).reshape(blob.shape))
     if had_diff(theirs):
@@ -161,11 +150,7 @@ def _copy_values(blob: Blob, theirs: Blob) -> None:
 def _match_blobs(
     target: Layer, computed: list[ExpectedBlob] | None, found: Sequence[Entry]
 ) -> list[_Match]:
-    """Match blobs of the source with those that the target layer has, or asks for.
-
-    `computed` are those that it should have, if the shapes of its bottoms are known. Raises
-    ValueError if they do not fit.
-    """
+    """Match blobs of the source with those that the target layer has, or asks for."""
     own = [ExpectedBlob(blob.shape, legacy=legacy) for blob, legacy in target.blobs.entries]
     expected = own or computed or expected_blobs(target.proto)
     if expected is None:

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from syncblob.caffe._pb.caffe_pb2 import FillerParameter
-from syncblob.caffe.messages.fields import LEGACY_AXES
-from syncblob.caffe.nets.layer_types import Shape
+from syncblob.caffe.messages.fields import LEGACY_AXES, Shape
 from syncblob.formats import Blob
 
 _Values = NDArray[np.float32]
@@ -19,11 +18,7 @@ _Values = NDArray[np.float32]
 def fill_blob(
     shape: Shape, filler: FillerParameter | float | None, random: np.random.Generator
 ) -> Blob:
-    """Make a float32 Blob and fill it as Caffe's filler does, with one value, or with zeros.
-
-    A constant draws no random numbers. Raises ValueError if Caffe has no such filler, or it does
-    not fill blobs of the shape.
-    """
+    """Make a float32 Blob and fill it as Caffe's filler does, with one value, or with zeros."""
     if filler is None or isinstance(filler, (int, float)):
         return _constant(shape, filler or 0)
     kind = filler.type
@@ -79,10 +74,7 @@ def _xavier(shape: Shape, filler: FillerParameter, random: np.random.Generator) 
 
 
 def _fan(shape: Shape, filler: FillerParameter) -> float:
-    """Return the divisor of the variance.
-
-    Caffe takes the first axis as that of the outputs, even for a bias and for transposed weights.
-    """
+    """Return the divisor of the variance."""
     count = math.prod(shape)
     fan_in = count // shape[0]
     fan_out = count // shape[1] if len(shape) > 1 else count

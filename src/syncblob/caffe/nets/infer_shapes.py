@@ -10,7 +10,7 @@ from typing import SupportsIndex
 
 import numpy as np
 
-from syncblob.caffe.messages.fields import shapes_agree
+from syncblob.caffe.messages.fields import Shape, shapes_agree
 from syncblob.caffe.messages.string_fields import at_place, require_complete
 from syncblob.caffe.nets.fillers import fill_blob
 from syncblob.caffe.nets.layer import Entry, Layer
@@ -18,7 +18,6 @@ from syncblob.caffe.nets.layer_types import (
     DATA,
     ExpectedBlob,
     Partial,
-    Shape,
     expected_blobs,
     require_blob,
     top_shapes,
@@ -56,7 +55,6 @@ class NetShapes:
 
 
 def infer_shapes(layers: Iterable[Layer], shapes: Given) -> NetShapes:
-    """Compute the shapes in a net; see `ModelFile.infer_shapes`."""
     net = _Net(layers, shapes)
     params: dict[str, tuple[Shape, ...]] = {}
     named: dict[str, Shape] = {}
@@ -84,7 +82,6 @@ def computed_blobs(layers: Iterable[Layer]) -> dict[str, list[ExpectedBlob]]:
 def fill_layers(
     layers: Sequence[Layer], shapes: Given, random: np.random.Generator
 ) -> tuple[str, ...]:
-    """Give layers the blobs that they lack; see `ModelFile.fill`."""
     named = named_entries(layers)
     net = _Net(layers, shapes)
     steps = list(net.steps())
@@ -160,10 +157,7 @@ class _Net:
         self._blob_of: set[str] = set()
 
     def steps(self) -> Iterator[tuple[Layer, list[ExpectedBlob] | None]]:
-        """Yield the layers in order, after putting the shapes of their tops into `blobs`.
-
-        With each are the blobs that it should have; None if its type or a bottom is unknown.
-        """
+        """Yield the layers in order, after putting the shapes of their tops into `blobs`."""
         for layer in self._layers:
             found = [self._bottom(layer, name) for name in layer.bottoms]
             known = [shape for shape in found if shape is not None]
@@ -241,10 +235,7 @@ def _is_in_place(layer: Layer, number: int) -> bool:
 
 
 def shared_entry(layer: Layer, number: int, entry: Entry, shape: Shape) -> Entry:
-    """Return a blob, which may be that of another layer, in the shape that a layer asks for.
-
-    Raises ValueError if the layers cannot share it.
-    """
+    """Return a blob, which may be that of another layer, in the shape that a layer asks for."""
     theirs = entry.blob.shape
     if shape == theirs:
         return entry
@@ -275,7 +266,6 @@ def _require_fit(layer: Layer, expected: list[ExpectedBlob]) -> None:
 
 
 def _shape_of(dims: Partial) -> Shape:
-    """Return a shape whose dimensions are all known."""
     return tuple(dim for dim in dims if dim is not None)
 
 

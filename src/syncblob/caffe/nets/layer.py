@@ -10,7 +10,7 @@ from google.protobuf.message import Message
 from numpy.typing import DTypeLike
 
 from syncblob.caffe._pb.caffe_pb2 import LayerParameter
-from syncblob.caffe.messages.fields import LEGACY_AXES, LEGACY_NAMES
+from syncblob.caffe.messages.fields import LEGACY_AXES, LEGACY_NAMES, Shape
 from syncblob.caffe.messages.lazy_blobs import independent_copy, is_legacy
 from syncblob.caffe.messages.string_fields import (
     at_place,
@@ -78,11 +78,6 @@ class Layer:
             A LayerParameter. It is copied.
         blobs
             The weights. The default is those in the message.
-
-        Raises
-        ------
-        TypeError
-            If `proto` is not a LayerParameter.
         """
         advice = "layer.proto is one, and so is each of read_prototxt(path).layer"
         settings = own_copy(LayerParameter, proto, advice)
@@ -100,28 +95,20 @@ class Layer:
 
     @classmethod
     def of_own(cls, proto: LayerParameter, blobs: Iterable[Any] = ()) -> Self:
-        """Make a layer of a message without blobs, which is not copied.
-
-        :meta private:
-        """
+        """Make a layer of a message without blobs, which is not copied."""
         layer = cls.__new__(cls)
         layer._proto = proto  # noqa: SLF001  # a field of the new layer
         layer._blobs = LayerBlobs(decode_text(proto.name), blobs)  # noqa: SLF001  # a field of the new layer
         return layer
 
     def __copy__(self) -> Self:
-        """Return a layer that shares the Blobs. Replacing one in it does not change this layer."""
         return self.of_own(copy.deepcopy(self._proto), self._blobs)
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Pickle the settings as bytes, because their strings may have any encoding."""
         return _unpickle, (type(self), serialise(self._proto), self._blobs)
 
     def rename(self, name: str) -> None:
-        """Change the name, for models, which find layers by it.
-
-        :meta private:
-        """
+        """Change the name, for models, which find layers by it."""
         put_texts(self._proto, "name", _as_texts("the name", [name]))
         self._blobs.rename(name)
 
@@ -190,12 +177,7 @@ class Layer:
         return self._proto
 
     def require_consistent(self, read: Container[bytes] = ()) -> None:
-        """Raise ValueError if the message has another name, has blobs, or lacks required fields.
-
-        The settings that the file has, `read`, may lack these.
-
-        :meta private:
-        """
+        """Raise ValueError if the message has another name, has blobs, or lacks required fields."""
         with at_place(f"layer {self.name!r}"):
             if not self._proto.IsInitialized() and serialise(self._proto) not in read:
                 require_complete(self._proto)
@@ -230,13 +212,10 @@ class Layer:
             If the Blob has floats and the array does not.
         ValueError
             If the shape differs and `resize` is False.
-        IndexError
-            If there is no such blob.
         """
         self._blobs.replace(index, array, resize=resize)
 
     def __repr__(self) -> str:
-        """Show name, type and the shapes of the blobs."""
         shapes = ", ".join(str(blob.shape) for blob in self.blobs)
         return f"<Layer {self.name!r} {self.type or 'of no type'}, blobs: {shapes or 'none'}>"
 
@@ -246,21 +225,16 @@ def _unpickle(kind: type[Layer], settings: bytes, blobs: LayerBlobs) -> Layer:
 
 
 class Entry(NamedTuple):
-    """A Blob of a layer.
-
-    `legacy` is whether it is written with num, channels, height and width, as in the older formats,
-    if it has four axes.
-    """
+    """A Blob of a layer."""
 
     blob: Blob
     legacy: bool = False
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Pickle the Blob that this one is a view of, so that layers still share its memory."""
         return _restore, (unshaped(self.blob), self.blob.shape, self.legacy)
 
 
-def _restore(blob: Blob, shape: tuple[int, ...], legacy: bool) -> Entry:
+def _restore(blob: Blob, shape: Shape, legacy: bool) -> Entry:
     return Entry(blob if blob.shape == shape else blob.reshape(shape), legacy)
 
 
@@ -299,7 +273,6 @@ class LayerBlobs(MutableSequence[Blob]):
     @overload
     def __getitem__(self, index: slice) -> list[Blob]: ...
     def __getitem__(self, index: int | slice) -> Blob | list[Blob]:
-        """Return a Blob, or a list of them."""
         if isinstance(index, slice):
             return [entry.blob for entry in self.entries[index]]
         return self._entry_at(index).blob
@@ -313,18 +286,15 @@ class LayerBlobs(MutableSequence[Blob]):
             ) from None
 
     def __setitem__(self, index: int | slice, value: Any) -> None:
-        """Replace a Blob by an array of the same shape."""
         if isinstance(index, slice):
             raise TypeError("blobs are replaced one by one; expected an integer index, got a slice")
         self.replace(index, value)
 
     def __delitem__(self, index: int | slice) -> None:
-        """Remove a Blob."""
         del self.entries[index]
         self._name_blobs()
 
     def __len__(self) -> int:
-        """Return the number of Blobs."""
         return len(self.entries)
 
     def insert(self, index: int, value: Any) -> None:
@@ -341,18 +311,12 @@ class LayerBlobs(MutableSequence[Blob]):
         self.put(self._entries_of(blobs, self.entries))
 
     def put(self, entries: list[Entry]) -> None:
-        """Replace all entries, for this package.
-
-        :meta private:
-        """
+        """Replace all entries, for this package."""
         self.entries: list[Entry] = entries
         self._name_blobs()
 
     def rename(self, layer: str) -> None:
-        """Change the name of the layer, for this package.
-
-        :meta private:
-        """
+        """Change the name of the layer, for this package."""
         before, self.layer = self.layer, layer
         self._name_blobs(before)
 
@@ -387,13 +351,7 @@ class LayerBlobs(MutableSequence[Blob]):
         return as_named_blob(f"layer {self.layer!r}, blob {index}", array, dtype)
 
     def _in_place_of(self, old: Entry, index: int, array: Any) -> Blob:
-        """Return an array as a Blob that can replace another one.
-
-        Raises
-        ------
-        TypeError
-            If the old Blob has floats and the array does not.
-        """
+        """Return an array as a Blob that can replace another one."""
         dtype = old.blob.dtype
         # Python numbers have no dtype.
         blob = self._as_blob(index, array, dtype if isinstance(array, (list, tuple)) else None)
@@ -417,7 +375,6 @@ class LayerBlobs(MutableSequence[Blob]):
         self._name_blobs()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        """Copy the Blobs. Unread values stay in the file."""
         made = type(self)(self.layer)
         made.put(
             [entry._replace(blob=independent_copy(entry.blob, memo)) for entry in self.entries]
@@ -425,7 +382,6 @@ class LayerBlobs(MutableSequence[Blob]):
         return made
 
     def __repr__(self) -> str:
-        """Show the Blobs."""
         return repr(self[:])
 
 
@@ -455,11 +411,7 @@ def serialise(proto: Message) -> bytes:
 
 
 def own_copy(kind: type[M], message: Any, advice: str) -> M:
-    """Copy a message of any generated module into this package's class for it.
-
-    Raises TypeError if it is another object, with `advice`, which says how to get such a message,
-    and ValueError if it lacks fields that Caffe requires.
-    """
+    """Copy a message of any generated module into this package's class for it."""
     wanted = kind.DESCRIPTOR.name
     descriptor = getattr(message, "DESCRIPTOR", None)
     if descriptor is None or descriptor.name != wanted:

@@ -19,6 +19,7 @@ from syncblob.caffe.messages.fields import (
     LEGACY_AXES,
     MOST_AXES,
     MOST_ELEMENTS,
+    Shape,
     pad_axes,
     shapes_agree,
 )
@@ -26,7 +27,6 @@ from syncblob.caffe.messages.upgrade_old_nets import DATA_LAYERS
 from syncblob.caffe.nets.layer import Layer
 from syncblob.formats import Blob
 
-Shape = tuple[int, ...]
 Partial = tuple[int | None, ...]
 """A shape with None for unknown dimensions."""
 
@@ -50,12 +50,8 @@ class ExpectedBlob(NamedTuple):
     legacy: bool = False
     """Whether it is that of a blob with num, channels, height and width."""
 
-    def fits(self, shape: tuple[int, ...], *, legacy: bool) -> bool:
-        """Compare a shape with this one.
-
-        Of a `legacy` blob, with num, channels, height and width, Caffe aligns the axes on the right
-        and takes absent ones as 1.
-        """
+    def fits(self, shape: Shape, *, legacy: bool) -> bool:
+        """Compare a shape with this one."""
         dims = self.dims
         if self.repeats:
             dims += dims[-1:] * (len(shape) - len(dims))
@@ -63,7 +59,6 @@ class ExpectedBlob(NamedTuple):
         return shapes_agree(dims, shape, our_legacy=legacy or self.legacy, their_legacy=legacy)
 
     def __str__(self) -> str:
-        """Return it as a shape, with ``?`` for unknown dimensions."""
         dims = ["?" if dim is None else str(dim) for dim in self.dims] + ["..."] * self.repeats
         return f"({', '.join(dims)}{',' * (len(dims) == 1)})"
 
@@ -129,11 +124,7 @@ def why_unknown(layer: LayerParameter) -> str:
 def top_shapes(
     layer: LayerParameter, bottoms: Sequence[Shape] | None, first: Shape | None = None
 ) -> Sequence[Partial | None]:
-    """Return the shapes of the tops of a layer; None for unknown ones.
-
-    The shapes of its bottoms are None if they are not known. `first` is the shape of the first top,
-    if known from elsewhere. The labels of images have the length of its first axis.
-    """
+    """Return the shapes of the tops of a layer; None for unknown ones."""
     kind = type_of(layer)
     if kind is None or why_unknown(layer):
         return [None] * len(layer.top)
@@ -151,10 +142,7 @@ def top_shapes(
 def expected_blobs(
     layer: LayerParameter, bottoms: Sequence[Shape] | None = None
 ) -> list[ExpectedBlob] | None:
-    """Return the blobs that a layer has after training; None if its type is unknown.
-
-    All dimensions are known if the shapes of its bottoms are, which `top_shapes` must accept.
-    """
+    """Return the blobs that a layer has after training; None if its type is unknown."""
     kind = type_of(layer)
     return None if kind is None else kind.blobs(kind.settings_of(layer), *bottoms or ())
 
@@ -191,7 +179,7 @@ def mark_legacy(layer: Layer) -> None:
             entries[number] = entries[number]._replace(legacy=True)
 
 
-def own_shapes(layer: Layer) -> list[tuple[int, ...]]:
+def own_shapes(layer: Layer) -> list[Shape]:
     """Return the shapes that the blobs of a layer have in a running net, without axes in front."""
     shapes = [blob.shape for blob in layer.blobs]
     if all(len(shape) != LEGACY_AXES for shape in shapes):
@@ -231,6 +219,11 @@ def _axis_of(index: int, shape: Shape) -> int:
     return index % len(shape)
 
 
+def _with(shape: Shape, axis: int, *dims: int) -> Shape:
+    """Return a shape with other dimensions in place of one."""
+    return (*shape[:axis], *dims, *shape[axis + 1 :])
+
+
 def _sides(shape: Shape) -> list[int]:
     """Return num, channels, height and width. Caffe has these of at most four axes."""
     _expect(len(shape) <= LEGACY_AXES, f"at most {LEGACY_AXES} axes", shape)
@@ -249,15 +242,15 @@ def _as_image(dims: Iterable[int]) -> Shape:
     return image
 
 
+def _channels(bottoms: tuple[Shape, ...]) -> int | None:
+    return bottoms[0][1] if bottoms else None
+
+
 # --- convolutions and pooling ---------------------------------------------------------------------
 
 
 def _of_axes(settings: Any, name: str, count: int, default: int | None = None) -> list[int]:
-    """Return a setting that a convolution has once for all spatial axes or once per axis.
-
-    It is ``"kernel_size"``, ``"stride"``, ``"pad"`` or ``"dilation"``, of a number of axes. Without
-    a default, it must be present.
-    """
+    """Return a setting that a convolution has once for all spatial axes or once per axis."""
     values = list(getattr(settings, name))
     sides = [f"{name.removesuffix('_size')}_{side}" for side in "hw"]
     fields = settings.DESCRIPTOR.fields_by_name
@@ -275,31 +268,20 @@ def _of_axes(settings: Any, name: str, count: int, default: int | None = None) -
     return values
 
 
-def _windows(settings: Any, image: Shape) -> Iterable[tuple[int, int, int, int]]:
-    """Return for each spatial axis its size, and extent, stride and pad of the windows."""
-    kernel, dilation, stride, pad = (
+def _convolve(settings: Any, image: Shape, *, spreads: bool = False) -> Shape:
+    """Return the size of an image after a convolution, or after one that `spreads` it."""
+    windows = (
         _of_axes(settings, name, len(image), default)
         for name, default in (("kernel_size", None), ("dilation", 1), ("stride", 1), ("pad", 0))
     )
-    extents = [hole * (size - 1) + 1 for size, hole in zip(kernel, dilation, strict=True)]
-    return zip(image, extents, stride, pad, strict=True)
-
-
-def _size_after(settings: Any, image: Shape) -> Shape:
-    rooms = [
-        (size + 2 * pad - extent, stride) for size, extent, stride, pad in _windows(settings, image)
-    ]
-    # C++ rounds toward zero: a window a little larger than the image gives one value.
-    return _as_image(
-        (room // stride if room >= 0 else -(-room // stride)) + 1 for room, stride in rooms
-    )
-
-
-def _size_before(settings: Any, image: Shape) -> Shape:
-    return _as_image(
-        stride * (size - 1) + extent - 2 * pad
-        for size, extent, stride, pad in _windows(settings, image)
-    )
+    dims = []
+    for size, kernel, hole, stride, pad in zip(image, *windows, strict=True):
+        extent = hole * (kernel - 1) + 1
+        room = size + 2 * pad - extent
+        # C++ rounds toward zero: a window a little larger than the image gives one value.
+        after = (room // stride if room >= 0 else -(-room // stride)) + 1
+        dims.append(stride * (size - 1) + extent - 2 * pad if spreads else after)
+    return _as_image(dims)
 
 
 def _divide_up(image: Shape, strides: list[int]) -> Shape:
@@ -317,9 +299,8 @@ def _convolution(layer: LayerParameter, first: Shape, *others: Shape) -> list[Sh
         "num_output and channels that are multiples of group, and not 0",
         *(outputs, channels, group),
     )
-    image = first[axis + 1 :]
-    spreads = layer.type == "Deconvolution"
-    dims = (_size_before if spreads else _size_after)(settings, image)
+    image, spreads = first[axis + 1 :], layer.type == "Deconvolution"
+    dims = _convolve(settings, image, spreads=spreads)
     if not spreads and fork_settings(layer).pad_type:
         dims = _divide_up(image, _of_axes(settings, "stride", len(image), 1))
     return [(*first[:axis], outputs, *dims)] * (1 + len(others))
@@ -328,18 +309,15 @@ def _convolution(layer: LayerParameter, first: Shape, *others: Shape) -> list[Sh
 def _convolution_blobs(layer: LayerParameter, *bottoms: Shape) -> list[ExpectedBlob]:
     settings = layer.convolution_param
     outputs, group, inputs = settings.num_output, max(1, settings.group), None
-    kernel: Partial
-    repeats = False
+    kernel: Partial = tuple(settings.kernel_size)
     if bottoms:
         axis = _axis_of(settings.axis, bottoms[0])
         inputs = bottoms[0][axis]
         kernel = tuple(_of_axes(settings, "kernel_size", len(bottoms[0]) - axis - 1))
     elif settings.HasField("kernel_h") or settings.HasField("kernel_w"):
         kernel = (settings.kernel_h, settings.kernel_w)
-    else:
-        kernel = tuple(settings.kernel_size)
-        # A single size applies to all axes of the input. A layer made by hand may have no size.
-        repeats = len(kernel) <= 1
+    # A single size applies to all axes of the input. A layer made by hand may have no size.
+    repeats = not bottoms and len(kernel) <= 1
     first, second = (inputs, outputs) if layer.type == "Deconvolution" else (outputs, inputs)
     dims = (first, None if second is None else second // group, *kernel)
     return _weight_and_bias(settings, dims, outputs, repeats=repeats)
@@ -356,7 +334,7 @@ def _im2col(settings: Any, bottom: Shape) -> list[Shape]:
     axis = _axis_of(settings.axis, bottom)
     image = bottom[axis + 1 :]
     channels = bottom[axis] * math.prod(_of_axes(settings, "kernel_size", len(image)))
-    return [(*bottom[:axis], channels, *_size_after(settings, image))]
+    return [(*bottom[:axis], channels, *_convolve(settings, image))]
 
 
 def _pooling(layer: LayerParameter, bottom: Shape) -> list[Shape]:
@@ -428,11 +406,6 @@ def _inner_product_blobs(settings: Any, *bottoms: Shape) -> list[ExpectedBlob]:
     return _weight_and_bias(settings, ordered, settings.num_output)
 
 
-def _embed_blobs(settings: Any, *_bottoms: Shape) -> list[ExpectedBlob]:
-    dims = (settings.input_dim, settings.num_output)
-    return _weight_and_bias(settings, dims, settings.num_output)
-
-
 def _recurrent(layer: LayerParameter, x: Shape, cont: Shape, *others: Shape) -> list[Shape]:
     settings = layer.recurrent_param
     steps = x[:2]
@@ -483,22 +456,9 @@ def _lstm_unit(_layer: LayerParameter, cell: Shape, gates: Shape, cont: Shape) -
 # --- elementwise ----------------------------------------------------------------------------------
 
 
-def _same(_layer: object, bottom: Shape) -> list[Shape]:
-    return [bottom]
-
-
 def _same_with_channels(_layer: object, bottom: Shape) -> list[Shape]:
     _axis_of(1, bottom)
     return [bottom]
-
-
-def _batch_norm_blobs(_layer: object, *bottoms: Shape) -> list[ExpectedBlob]:
-    # Mean and variance of each channel, and the divisor of both.
-    return [ExpectedBlob((_channels(bottoms),))] * 2 + [ExpectedBlob((1,))]
-
-
-def _channels(bottoms: tuple[Shape, ...]) -> int | None:
-    return bottoms[0][1] if bottoms else None
 
 
 def _factors(
@@ -510,7 +470,6 @@ def _factors(
 
 
 def _filler(settings: Any, name: str, default: float) -> FillerParameter | float:
-    """Return a filler, or the default value if the settings have none."""
     return getattr(settings, name) if settings.HasField(name) else default
 
 
@@ -519,11 +478,16 @@ def _eltwise(_layer: object, *bottoms: Shape) -> list[Shape]:
     return [bottoms[0]]
 
 
+def _broadcast_settings(layer: LayerParameter) -> tuple[bool, Any]:
+    of_scale = layer.type == "Scale"
+    return of_scale, layer.scale_param if of_scale else layer.bias_param
+
+
 def _broadcast(layer: LayerParameter, first: Shape, *others: Shape) -> list[Shape]:
-    settings: Any = layer.scale_param if layer.type == "Scale" else layer.bias_param
+    of_scale, settings = _broadcast_settings(layer)
     count = len(others[0]) if others else settings.num_axes
     axis = 0  # a second bottom without axes fits any first one
-    if others != ((),) or (layer.type == "Scale" and settings.bias_term):
+    if others != ((),) or (of_scale and settings.bias_term):
         axis = _axis_of(settings.axis, first)
     _expect(
         -1 <= count <= len(first) - axis, f"num_axes that {first} has from axis {axis} on", count
@@ -535,25 +499,21 @@ def _broadcast(layer: LayerParameter, first: Shape, *others: Shape) -> list[Shap
 
 def _broadcast_blobs(layer: LayerParameter, *bottoms: Shape) -> list[ExpectedBlob] | None:
     """Return factors, offsets or both. A second bottom replaces the first of them."""
-    of_scale, has_other = layer.type == "Scale", len(layer.bottom) > 1
-    settings: Any = layer.scale_param if of_scale else layer.bias_param
+    (of_scale, settings), has_other = _broadcast_settings(layer), len(layer.bottom) > 1
     if has_other and not of_scale:
         return []
     count = len(bottoms[1]) if len(bottoms) > 1 else settings.num_axes
-    dims: Partial
+    dims: Partial = (None,) * count
     if bottoms:
         axis = _axis_of(settings.axis, bottoms[0]) if count else 0
         dims = bottoms[0][axis:] if count < 0 else bottoms[0][axis : axis + count]
     elif count < 0:
         return None
-    else:
-        dims = (None,) * count
     if not of_scale:
         return [ExpectedBlob(dims, settings.filler)]
     factors = ExpectedBlob(dims, _filler(settings, "filler", 1.0))
-    return [factors] * (not has_other) + [
-        ExpectedBlob(dims, settings.bias_filler)
-    ] * settings.bias_term
+    offsets = ExpectedBlob(dims, settings.bias_filler)
+    return [factors] * (not has_other) + [offsets] * settings.bias_term
 
 
 # --- arranging ------------------------------------------------------------------------------------
@@ -566,9 +526,9 @@ def _old_axis(settings: Any, old: str, shape: Shape) -> int:
 
 def _concat(settings: Any, *bottoms: Shape) -> list[Shape]:
     axis = _old_axis(settings, "concat_dim", bottoms[0])
-    rest = {(len(shape), *shape[:axis], *shape[axis + 1 :]) for shape in bottoms}
+    rest = {(len(shape), *_with(shape, axis)) for shape in bottoms}
     _expect(len(rest) == 1, f"bottoms that differ along axis {axis} only", *bottoms)
-    return [(*bottoms[0][:axis], sum(shape[axis] for shape in bottoms), *bottoms[0][axis + 1 :])]
+    return [_with(bottoms[0], axis, sum(shape[axis] for shape in bottoms))]
 
 
 def _slice(layer: LayerParameter, bottom: Shape) -> list[Shape]:
@@ -587,7 +547,7 @@ def _slice(layer: LayerParameter, bottom: Shape) -> list[Shape]:
         f"equally",
         list(settings.slice_point),
     )
-    return [(*bottom[:axis], b - a, *bottom[axis + 1 :]) for a, b in pairwise(ends)]
+    return [_with(bottom, axis, b - a) for a, b in pairwise(ends)]
 
 
 def _flatten(settings: Any, bottom: Shape) -> list[Shape]:
@@ -633,20 +593,18 @@ def _crop(settings: Any, first: Shape, second: Shape) -> list[Shape]:
 def _tile(settings: Any, bottom: Shape) -> list[Shape]:
     axis, tiles = _axis_of(settings.axis, bottom), settings.tiles
     _expect(tiles > 0, "tiles of 1 or more", tiles)
-    return [(*bottom[:axis], bottom[axis] * tiles, *bottom[axis + 1 :])]
+    return [_with(bottom, axis, bottom[axis] * tiles)]
 
 
 def _argmax(settings: Any, bottom: Shape) -> list[Shape]:
     if settings.HasField("axis"):
         axis = _axis_of(settings.axis, bottom)
-        found = [*bottom[:axis], settings.top_k, *bottom[axis + 1 :]]
-        among = bottom[axis]
+        found, among = _with(bottom, axis, settings.top_k), bottom[axis]
     else:
-        found = [bottom[_axis_of(0, bottom)], 1 + settings.out_max_val, settings.top_k]
-        found += [1] * (len(bottom) - len(found))
-        among = math.prod(bottom[1:])
+        num, among = bottom[_axis_of(0, bottom)], math.prod(bottom[1:])
+        found = (num, 1 + settings.out_max_val, settings.top_k, *[1] * (len(bottom) - 3))
     _expect(1 <= settings.top_k <= among, f"a top_k from 1 to {among}", settings.top_k)
-    return [tuple(found)]
+    return [found]
 
 
 def _batch_reindex(_layer: object, values: Shape, indices: Shape) -> list[Shape]:
@@ -669,7 +627,7 @@ def _label_loss(
     settings: Any, scores: Shape, labels: Shape, _matrix: Shape = (), *, second: bool = True
 ) -> list[Shape]:
     axis = _axis_of(settings.axis, scores)
-    count = math.prod(scores[:axis] + scores[axis + 1 :])
+    count = math.prod(_with(scores, axis))
     _expect(
         math.prod(labels) == count,
         f"{count} labels for scores of shape {scores} with the classes along axis {axis}",
@@ -729,7 +687,7 @@ def _images(layer: LayerParameter) -> list[Partial]:
 def _depthwise(settings: Any, bottom: Shape) -> list[Shape]:
     # farmingyard/caffe-mobilenet, conv_dw_layer.cpp: num_output, group and axis have no effect.
     num, channels, *image = _sides(bottom)
-    return [(num, channels, *_size_after(settings, tuple(image)))]
+    return [(num, channels, *_convolve(settings, tuple(image)))]
 
 
 def _depthwise_blobs(settings: Any, *bottoms: Shape) -> list[ExpectedBlob]:
@@ -900,7 +858,7 @@ _NEURONS = """
 """
 _LOSSES = "EuclideanLoss HingeLoss MultinomialLogisticLoss SigmoidCrossEntropyLoss"
 _TYPES = {
-    **dict.fromkeys(_NEURONS.split(), LayerType(_same)),
+    **dict.fromkeys(_NEURONS.split(), LayerType(lambda _, bottom: [bottom])),
     **dict.fromkeys(_IMAGES, LayerType(_images, "", 0, 0)),
     # Caffe adds a top to a loss that has none.
     **dict.fromkeys(_LOSSES.split(), LayerType(_batch_loss, "", 2, 2, 0)),
@@ -913,7 +871,11 @@ _TYPES = {
     **dict.fromkeys(_STATES, LayerType(_recurrent, "", 2, 5, blobs=_recurrent_blobs)),
     "Accuracy": LayerType(partial(_label_loss, second=False), "accuracy_param", 2, 2, 1),
     "ArgMax": LayerType(_argmax, "argmax_param"),
-    "BatchNorm": LayerType(_same_with_channels, blobs=_batch_norm_blobs),
+    "BatchNorm": LayerType(
+        _same_with_channels,
+        # Mean and variance of each channel, and the divisor of both.
+        blobs=lambda _, *bottoms: [ExpectedBlob((_channels(bottoms),))] * 2 + [ExpectedBlob((1,))],
+    ),
     "BatchReindex": LayerType(_batch_reindex, "", 2, 2),
     "Concat": LayerType(_concat, "concat_param", 1, _ANY),
     "ContrastiveLoss": LayerType(_batch_loss, "", 3, 3, 0),
@@ -922,7 +884,11 @@ _TYPES = {
     "DummyData": LayerType(_dummy_data, "", 0, 0, 1),
     "Eltwise": LayerType(_eltwise, "", 2, _ANY),
     "Embed": LayerType(
-        lambda settings, bottom: [(*bottom, _outputs(settings))], "embed_param", blobs=_embed_blobs
+        lambda settings, bottom: [(*bottom, _outputs(settings))],
+        "embed_param",
+        blobs=lambda settings, *_: _weight_and_bias(
+            settings, (settings.input_dim, settings.num_output), settings.num_output
+        ),
     ),
     "Filter": LayerType(_filter, "", 2, _ANY),
     "Flatten": LayerType(_flatten, "flatten_param"),

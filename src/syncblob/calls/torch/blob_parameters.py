@@ -60,10 +60,7 @@ def put_over(pairs: Iterable[tuple[torch.nn.Parameter, BlobCore]], reason: str) 
 def _attach(
     parameter: torch.Tensor, attachment: _Attachment, *, has_gradient: bool
 ) -> BlobParameter:
-    """Turn a leaf into a parameter over a Blob. Its storage is already over data.
-
-    The attributes are set before the class, because torch takes longer for those of a subclass.
-    """
+    """Turn a leaf, whose storage is over data, into a parameter over a Blob."""
     # Like `register_post_accumulate_grad_hook`, but without a handle, which would take most of the
     # time. Handles start at 0. First in order, so that other hooks find the gradient in diff.
     hooks: Any = parameter._post_accumulate_grad_hooks
@@ -291,10 +288,7 @@ class BlobParameter(torch.nn.Parameter):
         return memo[id(self)]
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        """Pickle as an ordinary parameter with the attributes that it was given.
-
-        It is a copy, because torch's pickler for other processes moves storages to shared memory.
-        """
+        """Pickle a copy, as an ordinary parameter with the attributes that it was given."""
         plain: Any = torch.nn.Parameter(self.data.clone(), self.requires_grad)
         others = self.__dict__.items()
         plain.__dict__.update((name, value) for name, value in others if name != "_attachment")

@@ -18,13 +18,7 @@ _reached: set[Device] = set()
 
 
 def require_reach(home: Home) -> None:
-    """Raise if this PyTorch cannot use the device of a home, before any transfer.
-
-    Raises
-    ------
-    NoDeviceError
-        If it is a CUDA device, and PyTorch was built without CUDA or finds no device.
-    """
+    """Raise a NoDeviceError if this PyTorch cannot use the device of a home."""
     if home.device.type != "cuda" or home.device in _reached:
         return
     if torch.cuda.is_available():
@@ -45,8 +39,7 @@ def device_of_tensors(
 ) -> tuple[torch.device, Home]:
     """Return the device on which a function of tensors runs, and its home.
 
-    The devices of the Blobs matter only if all tensors are 0-d on the host, which torch accepts
-    with any device. Simulated devices count as the host.
+    Those of the Blobs matter only if all tensors are 0-d on the host.
     """
     names = [str(tensor.device) for tensor in tensors if tensor.is_cuda]
     if not names and not any(tensor.ndim for tensor in tensors):

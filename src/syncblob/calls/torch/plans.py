@@ -64,6 +64,11 @@ class Plan:
     Arguments are numbered: first the positional ones, then the keyword arguments.
     """
 
+    function: Callable[..., Any]
+    kinds: Sequence[_Pattern]
+    """The pattern of its arguments."""
+    names: tuple[str, ...]
+    """The names of the keyword arguments, which come last."""
     name: str
     """The name of the function, for messages and the log."""
     computes: bool
@@ -77,21 +82,23 @@ class Plan:
     tensors: list[int]
     """The tensors that it reads."""
     nested: list[int]
-    """The collections that it reads, and that may contain Blobs or tensors."""
+    """The collections that it reads."""
+    numbers: list[int]
+    """Those of them that contain no tensors: sizes, axes and the like."""
     written: Mapping[int, bool]
     """The arguments that it writes, and whether every element of each."""
-    positional: bool
-    """Whether no keyword argument is or may contain a Blob or a tensor."""
-    decisive: list[int]
-    """The arguments whose contents, and not only types, determine the plan."""
+    flags: list[int]
+    """The arguments whose truth, and not only type, determines what is written."""
     short: bool
-    """Whether it may use what lies ready on the host, without a `Passage`."""
+    """Whether it may use what lies ready on the host."""
     plain: bool
-    """Whether it reads Blobs, and has no other tensors and collections of them."""
+    """Whether it only reads Blobs, and has no tensors and no collections of them."""
     lone: bool
     """Whether its only Blob or tensor is one Blob, which it reads."""
     views: bool
     """Whether it is lone, and may return a view. Also set once it has."""
+    run: Callable[..., Any] | None = None
+    """Makes a call, given the arguments; None before the first."""
 
     def found_in(self, values: Sequence[Any], kind: type) -> list[Any]:
         """Return the Blobs or the tensors among the arguments, also those in collections."""
@@ -99,37 +106,21 @@ class Plan:
         return [*instances([values[place] for place in sorted(places)], kind)]
 
 
-# An entry of a pattern: the type of an argument; for a list or tuple, the set of the patterns of
-# its items; for a flag that determines which arguments are written, its truth value.
+# An entry of a pattern: the type of an argument; of a flag that determines which arguments are
+# written, its truth value.
 _Pattern = Any
 
-_SEQUENCES = frozenset({list, tuple})
 
-
-def plan_with_contents(
-    plan: Plan, function: Callable[..., Any], values: Sequence[Any], names: tuple[str, ...]
-) -> Plan:
-    """Return the plan that takes the contents of the decisive arguments into account."""
+def plan_with_flags(plan: Plan, values: Sequence[Any]) -> Plan:
+    """Return the plan that takes the truth of flags into account."""
     pattern: list[_Pattern] = [*map(type, values)]
-    for place in plan.decisive:
-        x = values[place]
-        pattern[place] = _kinds(x) if type(x) in _SEQUENCES else bool(x)
-    return plan_call(function, names, *pattern)
-
-
-def _kinds(x: Sequence[Any]) -> _Pattern:
-    """Return the pattern of a list or tuple."""
-    kinds = frozenset(map(type, x))
-    if kinds.isdisjoint(_SEQUENCES):
-        return kinds
-    return frozenset(_kinds(item) if type(item) in _SEQUENCES else type(item) for item in x)
+    for place in plan.flags:
+        pattern[place] = bool(values[place])
+    return plan_call(plan.function, plan.names, *pattern)
 
 
 def _plan_call(function: Callable[..., Any], names: tuple[str, ...], *pattern: _Pattern) -> Plan:
-    """Plan a call, given the names of its keyword arguments, and the types of all arguments.
-
-    Raises TypeError if the function returns a tensor's memory as something other than a tensor.
-    """
+    """Plan a call, given the names of its keyword arguments, and the types of all arguments."""
     if function in _EXPORTS:
         raise TypeError(
             f"torch.Tensor.{function.__name__} takes a tensor, got a Blob, whose memory it would "
@@ -142,19 +133,25 @@ def _plan_call(function: Callable[..., Any], names: tuple[str, ...], *pattern: _
     given += [None] * (unnamed - len(given))
     given += ["self" if n == "input" and "self" in rule.parameters else n for n in names]
     by_flags, flags = _written_by_flags(rule, dict(zip(given, pattern, strict=True)))
-    targets = {*rule.written, *rule.outs, "out", *by_flags}
-    written = {i: name in rule.outs for i, name in enumerate(given) if name in targets}
+    outs = {*rule.outs, "out"}
+    targets = {*rule.written, *outs, *by_flags}
+    written = {i: name in outs for i, name in enumerate(given) if name in targets}
     blobs, tensors = _places(pattern, BlobCore), _places(pattern, torch.Tensor)
-    nested = [i for i, entry in enumerate(pattern) if _may_contain_tensors(entry)]
+    nested = [i for i in _places(pattern, NESTED) if i not in written]
+    lists = [i for i in nested if pattern[i] is list or pattern[i] is tuple]
+    numbers = [i for i in lists if given[i] in rule.numbers]
     name = getattr(function, "__name__", "torch")
     like = name.endswith("_like")
     shape_only: list[int] = []
     if function in _SHAPE_ONLY:
         # "self" is the first parameter of torch's builtin functions.
         shape_only = [i for i in blobs if given[i] == "self" or not like]
-    plain = not (tensors or nested or written or shape_only)
+    plain = not (tensors or written or shape_only) and len(numbers) == len(nested)
     lone = rule.keeps and plain and len(blobs) == 1
     return Plan(
+        function,
+        pattern,
+        names,
         name,
         # The ``*_like`` functions compute the elements of their result.
         computes=function not in _SHAPE_ONLY or like,
@@ -162,13 +159,13 @@ def _plan_call(function: Callable[..., Any], names: tuple[str, ...], *pattern: _
         read=[i for i in blobs if i not in written and i not in shape_only],
         shape_only=shape_only,
         tensors=[i for i in tensors if i not in written],
-        nested=[i for i in nested if i not in written],
+        nested=nested,
+        numbers=numbers,
         written=written,
-        positional=max((*blobs, *tensors, *nested, *written), default=0) < unnamed,
-        decisive=[i for i, x in enumerate(pattern) if x in _SEQUENCES or given[i] in flags],
+        flags=[i for i, parameter in enumerate(given) if parameter in flags],
         # Of several outputs, all are written or none.
         short=rule.keeps
-        and written.keys().isdisjoint(nested)
+        and written.keys().isdisjoint(_places(pattern, NESTED))
         and not (any(written.values()) and len(written.keys() & {*blobs}) > 1),
         plain=plain,
         lone=lone,
@@ -180,21 +177,14 @@ def _plan_call(function: Callable[..., Any], names: tuple[str, ...], *pattern: _
 plan_call: Callable[..., Plan] = lru_cache(maxsize=4096)(_plan_call)
 
 
-def _is_kind(entry: _Pattern, kind: type | tuple[type, ...]) -> bool:
+def is_kind(entry: _Pattern, kind: type | tuple[type, ...]) -> bool:
+    """Return whether an entry is a class, and a subclass of another."""
     return isinstance(entry, type) and issubclass(entry, kind)
 
 
-def _places(pattern: Sequence[_Pattern], kind: type) -> list[int]:
+def _places(pattern: Sequence[_Pattern], kind: Any) -> list[int]:
     """Return the arguments that are instances of a class."""
-    return [i for i, entry in enumerate(pattern) if _is_kind(entry, kind)]
-
-
-def _may_contain_tensors(entry: _Pattern) -> bool:
-    """Return whether an argument may be a collection that contains Blobs or tensors."""
-    if not isinstance(entry, frozenset):
-        # The contents of a dict, or of a subclass of these types, are not part of the pattern.
-        return _is_kind(entry, NESTED)
-    return any(_is_kind(x, (BlobCore, torch.Tensor)) or _may_contain_tensors(x) for x in entry)
+    return [i for i, entry in enumerate(pattern) if is_kind(entry, kind)]
 
 
 def _written_by_flags(
@@ -242,6 +232,8 @@ class _Rule(NamedTuple):
     """Whether the function is torch's own."""
     views: bool
     """Whether a schema declares that results may share the memory of an argument."""
+    numbers: frozenset[str]
+    """The parameters whose types have no tensors."""
 
 
 @lru_cache(maxsize=4096)
@@ -277,7 +269,17 @@ def _rule(function: Callable[..., Any]) -> _Rule:
         for schema in schemas
         for result in schema.returns
     )
-    return _Rule(parameters, frozenset(written), frozenset(outs), keeps, views)
+    outside = frozenset(_without_tensors(function, schemas))
+    return _Rule(parameters, frozenset(written), frozenset(outs), keeps, views, outside)
+
+
+def _without_tensors(function: Callable[..., Any], schemas: Sequence[Any]) -> set[str]:
+    """Return the parameters that schemas, or else annotations, declare to have no tensors."""
+    types = [(one.name, str(one.type)) for schema in schemas for one in schema.arguments]
+    if not types and inspect.isfunction(function):
+        named = function.__annotations__.items()
+        types = [(name, str(annotation)) for name, annotation in named]
+    return {name for name, _ in types} - {name for name, kind in types if "Tensor" in kind}
 
 
 def _positional(function: Callable[..., Any]) -> tuple[str, ...]:

@@ -24,7 +24,7 @@ from torch.utils import _python_dispatch
 from syncblob._dtypes import is_bfloat16
 from syncblob._source_lines import user_instruction
 from syncblob.arrays import dlpack_capsules
-from syncblob.blob.core import GPU_DATA, HOST_DATA, HOST_DIFF, NOT_YET, NOTHING_KEPT
+from syncblob.blob.core import GPU_DATA, HOST_DATA, HOST_DIFF, NOTHING_KEPT
 from syncblob.calls.torch.devices import require_reach
 from syncblob.calls.torch.tracing import untraced
 from syncblob.devices import HOST, Side
@@ -87,11 +87,7 @@ def tensor_over(blob: BlobCore, *, copy: bool | None) -> torch.Tensor:
 def alias_over(
     blob: BlobCore, memory: SyncedMemory, place: int, reason: str, noted: NotedPlace | None = None
 ) -> torch.Tensor:
-    """Return a tensor over data or diff on a Blob's device: a tracked alias.
-
-    The Blob must not be const or have negative strides. `place` is `HOST_DATA` for data and
-    `HOST_DIFF` for diff; `noted` is the place of the user's code, if the caller knows it.
-    """
+    """Return a tracked alias of data or diff, by its place; not of a const Blob."""
     tensor = host_alias(blob, place, noted) if blob.home is HOST else None
     if tensor is None:
         tensor, _ = tensor_over_memory(memory, blob.layout, blob.home, MUTABLE, reason)
@@ -100,10 +96,7 @@ def alias_over(
 
 
 def host_alias(blob: BlobCore, place: int, noted: NotedPlace | None = None) -> torch.Tensor | None:
-    """Return an alias of data or diff on the host, if its access changes and copies nothing.
-
-    Returns None in other cases, and for a const Blob and negative strides.
-    """
+    """Return an alias of data or diff on the host, if that changes and copies nothing; or None."""
     kept = blob.accessor_arrays[place]
     if kept is None:
         return None
@@ -156,10 +149,7 @@ class Loan:
         return self.tensor._version != self.version
 
     def become_alias(self, x: BlobCore, home: Home, reason: str) -> None:
-        """Turn this loan into an alias, because it was written or is still in use.
-
-        This is a mutable access of the home's side. The Blob drops the loan.
-        """
+        """Turn this loan into an alias, which is a mutable access. The Blob drops the loan."""
         self.forget(x)
         memory, layout = x.memory, x.layout
         memory.track(memory.side_of(home), layout, reason, _KIND, self.owner)
@@ -173,18 +163,13 @@ class Loan:
 
 
 def host_loan(x: BlobCore, reason: str) -> Loan | None:
-    """Lend a Blob's newest data on the host, with the kept loan or a new one.
-
-    Returns None if the Blob is on a CUDA device or has negative strides.
-    """
+    """Lend newest data on the host; None on a CUDA device, and for negative strides."""
     layout = x.layout
     if not x.home.native or layout.reversed_axes:
         return None
     kept = x.accessor_arrays[HOST_DATA]
     if kept is None or not kept.shortcut.readable:
         x.const_view(HOST_DATA, reason)
-        if x.accessor_arrays[HOST_DATA] is NOT_YET:
-            x.keep_arrays(HOST_DATA, x.memory)
         kept = x.accessor_arrays[HOST_DATA]
     # Beside an alias, it may stay unreadable. Another thread may have replaced the buffer.
     if kept is None or not (
@@ -231,7 +216,7 @@ def cuda_loan(x: BlobCore, home: Any, reason: str) -> Loan | None:
 def _keep(x: BlobCore, place: int, layout: Layout, kept: AccessorArrays, loan: Loan | None) -> None:
     """Store a loan of a layout, or None, with a Blob's kept arrays."""
     arrays = x.accessor_arrays
-    x.accessor_arrays = (*arrays[:place], kept.with_tensor(loan), *arrays[place + 1 :])
+    x.accessor_arrays = (*arrays[:place], kept._replace(tensor=loan), *arrays[place + 1 :])
     # If another thread has resized the Blob meanwhile, the kept arrays are out of date.
     if x.known_layout is not layout:
         x.accessor_arrays = NOTHING_KEPT
@@ -243,18 +228,10 @@ def _keep(x: BlobCore, place: int, layout: Layout, kept: AccessorArrays, loan: L
 def tensor_over_memory(
     memory: SyncedMemory, layout: Layout, home: Home, access: Access, reason: str
 ) -> tuple[torch.Tensor, Any]:
-    """Return a tensor over a memory in one home, updated according to the access.
+    """Return a tensor over a memory in one home after an access, and what lives as long.
 
-    A writable one is an alias, leased until its storage is freed.
-
-    Axes with negative strides are reversed in the tensor. A tensor of a const access is writable,
-    but must not be written: use it for a `Loan`.
-
-    Returns
-    -------
-    tensor : torch.Tensor
-    owner
-        An object that lives exactly as long as the tensor's storage.
+    A writable one is an alias. That of a const access must not be written: use it for a `Loan`.
+    Axes with negative strides are reversed.
     """
     require_reach(home)
     side, layout = memory.side_of(home), layout.forwards()
@@ -342,10 +319,7 @@ def storage_range(tensor: torch.Tensor) -> tuple[int, int]:
 
 
 def partially_overlaps(tensor: torch.Tensor, other: torch.Tensor) -> bool:
-    """Return whether two tensors share memory, but are not over the same elements of one storage.
-
-    Torch detects an overlap only within one storage, and each export of a Blob has its own.
-    """
+    """Return whether two tensors share memory, but are not over the same elements."""
     start, stop = storage_range(tensor)
     other_start, other_stop = storage_range(other)
     return (

@@ -14,10 +14,7 @@ _Result = TypeVar("_Result")
 
 
 def untraced(function: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
-    """Make torch.compile call a function instead of tracing it.
-
-    Does not import the compiler.
-    """
+    """Make torch.compile, which is not imported, call a function instead of tracing it."""
     disabled: list[Callable[_Parameters, _Result]] = []
 
     @functools.wraps(function)

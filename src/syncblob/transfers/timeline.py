@@ -7,13 +7,13 @@ from itertools import pairwise, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from syncblob._formatting import counted, human_bytes, joined
+from syncblob._formatting import counted, human_bytes, union
 from syncblob._optional import import_optional
 
 if TYPE_CHECKING:
     from syncblob._source_lines import SourceLine
-    from syncblob.transfer_log import Operation
-    from syncblob.transfers import Transfer
+    from syncblob.transfers.copies import Transfer
+    from syncblob.transfers.log import Operation
 
 # The lanes from top to bottom, with colours of Okabe and Ito's palette: safe for colour-blind
 # readers, and visible on white and black.
@@ -114,7 +114,7 @@ def _overlaps(bars: Sequence[_Bar]) -> list[tuple[float, float]]:
         pale += pale_ones
         if pale and running > 1 and start < stop:
             times.append((start, stop))
-    return joined(times)
+    return union(times)
 
 
 def _duration(times: Iterable[tuple[float, float]]) -> str:
@@ -123,7 +123,7 @@ def _duration(times: Iterable[tuple[float, float]]) -> str:
 
 def _amount(bars: Sequence[_Bar]) -> str:
     nbytes = sum(bar.nbytes for bar in bars)
-    return human_bytes(nbytes) if nbytes else _duration(joined(bar[3:5] for bar in bars))
+    return human_bytes(nbytes) if nbytes else _duration(union(bar[3:5] for bar in bars))
 
 
 def _height(bar: _Bar, highest: int) -> float:

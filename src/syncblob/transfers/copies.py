@@ -12,13 +12,13 @@ from syncblob._formatting import noun
 from syncblob._locks_lost_in_fork import Lock
 from syncblob._source_lines import SourceLine, user_instruction
 from syncblob.devices.base import Push
-from syncblob.guards import count_transfer, running_guards, uncount_transfer
+from syncblob.transfers.guards import count_transfer, running_guards, uncount_transfer
 
 if TYPE_CHECKING:
     from syncblob.devices.base import Accelerator
     from syncblob.devices.device import Device
     from syncblob.memory.ledger import Shortcuts
-    from syncblob.transfer_log import TransferLog
+    from syncblob.transfers.log import TransferLog
 
 
 # What the reasons of automatic evictions begin with.
@@ -32,32 +32,26 @@ class Transfer(NamedTuple):
     ----------
     direction
         ``"upload"`` (host to accelerator), ``"download"``, or ``"peer"`` (between accelerators).
-    nbytes
-        The number of bytes copied.
     seconds
         The duration of the call; for an asynchronous upload, of starting it.
-    reason
-        The access that needed it, for example ``"gpu_data"`` or ``"__array__"``.
+    reason, line
+        The access that needed it, for example ``"gpu_data"`` or ``"__array__"``, and its line.
     device
         The accelerator; of a peer copy, the one that it goes to.
-    line
-        The line of the user's code that made the access.
-    memory
-        A number that identifies the memory; 0 for a copy of what has none, such as an ndarray.
-    start
-        The start time, in seconds of `time.perf_counter`.
+    memory, name
+        A number that identifies the memory, and its name; 0 for a copy of what has none, such as an
+        ndarray.
+    nbytes, offset
+        The number of bytes copied, and the first of them, from the start of the memory.
+    start, arrived
+        The time at which it started, in seconds of `time.perf_counter`, and the one at which an
+        asynchronous upload had arrived: None for others, while it runs, and if its device cannot
+        tell.
     asynchronous
         Whether it was started by ``async_gpu_push``.
     because
         The reason if the next access will copy again: a writable alias of the source side, or the
         line that exposed that side. Empty otherwise.
-    offset
-        The first byte copied, from the start of the memory.
-    name
-        The name of the memory; empty without one.
-    arrived
-        The time when an asynchronous upload had arrived, as `start`. None for others, while it
-        runs, and if its device cannot tell.
     """
 
     direction: str
@@ -108,7 +102,7 @@ def open_log(log: TransferLog) -> None:
         first = not open_logs
         open_logs.append(log)
         if first:
-            # This comes before the calls below: who uses the old number from now on sees it.
+            # Before the calls below: a memory that compares the number from now on sees the log.
             _generation += 1
     if first:
         for reference in list(_followers):
@@ -128,7 +122,7 @@ def log_generation() -> int:
     return _generation
 
 
-def avoided(nbytes: int) -> None:
+def count_avoided(nbytes: int) -> None:
     """Record in the open logs an access that found the newest contents already there."""
     for log in [*open_logs]:
         log.add_avoided(nbytes)
@@ -153,18 +147,13 @@ class Copying(NamedTuple):
     because: Callable[[], str] | None = None
 
 
-def transfer(  # a copy
+def transfer(
     copying: Copying, direction: str, nbytes: int, offset: int, copy: Callable[..., Any], *args: Any
 ) -> Any:
     """Copy if the guards permit, count the copy in them, and record it in the open logs.
 
-    Parameters
-    ----------
-    copying, direction, nbytes, offset
-        What they are told: the direction is that of `Transfer`, the offset the first byte in the
-        memory.
-    copy, args
-        A function of the accelerator. An asynchronous copy returns a Push.
+    `direction` is that of `Transfer`, and `offset` the first byte in the memory. `copy` is a
+    function of the accelerator, called with `args`. An asynchronous copy returns a Push.
     """
     guarded = running_guards.get()
     if not (open_logs or guarded):
@@ -181,9 +170,13 @@ def transfer(  # a copy
     seconds = time.perf_counter() - start
     arrival = result.arrival if isinstance(result, Push) else None
     device, reason, memory, name, because = copying
-    # The fields of a `Transfer`. Its line and `because` take longer, and are found when it is read.
-    place, apart = user_instruction(), arrival is not None
-    fields = direction, nbytes, seconds, reason, device.device, place, memory, start, apart
+    # The line and `because` take longer. The log finds them when the transfer is read.
+    noted: Any = user_instruction()
+    later: Any = because or ""
+    of, apart = device.device, arrival is not None
+    made = Transfer(
+        direction, nbytes, seconds, reason, of, noted, memory, start, apart, later, offset, name
+    )
     for log in [*open_logs]:
-        log.add((*fields, because, offset, name), arrival)
+        log.add(made, arrival)
     return result

@@ -4,33 +4,34 @@ from __future__ import annotations
 
 import operator
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from operator import attrgetter, itemgetter
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, overload
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar, overload
 
 from syncblob._formatting import counted, noun
 from syncblob._locks_lost_in_fork import Lock
 from syncblob._source_lines import Place, SourceLine, user_line
-from syncblob._timeline import draw
 from syncblob.devices import Device, allow_direct_calls, forbid_direct_calls
 from syncblob.devices.timed_computations import watchers
-from syncblob.transfers import EVICTION, Transfer, close_log, open_log
+from syncblob.transfers.copies import EVICTION, Transfer, close_log, open_log
+from syncblob.transfers.timeline import draw
 
 if TYPE_CHECKING:
     from syncblob.devices.base import Moment
 
+_Key = TypeVar("_Key")
+
 # Fewer alternations are ordinary: one transfer there, and one back.
 _ALTERNATIONS = 4
 
-# What `to_dict` has of the log itself, and what it has as text.
+# The attributes of the log in `to_dict`, and the types that it has as text.
 _TOTALS = (
     *("uploads", "uploaded_bytes", "downloads", "downloaded_bytes", "peer_copies", "peer_bytes"),
     *("seconds", "avoided", "avoided_bytes"),
 )
 _TEXTS = (SourceLine, Device)
 
-_LINE = Transfer._fields.index("line")
 _DIRECTIONS = ("upload", "download", "peer")
 
 # So many transfers of at most so many bytes, for one line, are reported: each takes about as long
@@ -44,12 +45,7 @@ _MOST_PARTS = 32
 class PingPong(NamedTuple):
     """Two lines of code that transfer the contents of one memory back and forth.
 
-    Attributes
-    ----------
-    upload_line, download_line
-        The lines of code.
-    transfers, nbytes
-        The number of transfers, and their bytes.
+    `transfers` is the number of these transfers, and `nbytes` that of their bytes.
     """
 
     upload_line: SourceLine
@@ -69,14 +65,7 @@ class PingPong(NamedTuple):
 class Thrashing(NamedTuple):
     """A line of code that brings back what is evicted again and again.
 
-    Attributes
-    ----------
-    line
-        The line.
-    blobs
-        The number of Blobs.
-    uploads, nbytes
-        The number of uploads that brought them back, and their bytes.
+    `blobs` is the number of Blobs, `uploads` and `nbytes` are those that brought them back.
     """
 
     line: SourceLine
@@ -93,16 +82,9 @@ class Thrashing(NamedTuple):
 
 
 class ManySmall(NamedTuple):
-    """A line of code that makes many small transfers.
+    """A line of code that makes many small transfers, of one direction and for one reason.
 
-    Attributes
-    ----------
-    line
-        The line.
-    direction, reason
-        As of each `Transfer`.
-    transfers, nbytes, seconds
-        The number of these transfers, their bytes and their time.
+    `transfers`, `nbytes` and `seconds` are the number of them, their bytes and their time.
     """
 
     line: SourceLine
@@ -122,20 +104,10 @@ class ManySmall(NamedTuple):
 
 
 class Operation(NamedTuple):
-    """One operation on Blobs: a call of a function of NumPy, CuPy or PyTorch.
+    """One operation on Blobs: a call of a function of NumPy, CuPy or PyTorch on a device.
 
-    Attributes
-    ----------
-    name
-        The function.
-    device
-        The device that computed.
-    line
-        The line of the user's code.
-    start
-        The start time, in seconds of `time.perf_counter`.
-    seconds
-        The duration. On a CUDA device, of the work of the current stream, not of the call.
+    `start` is in seconds of `time.perf_counter`. `seconds` is the duration, on a CUDA device that
+    of the work of the current stream, not of the call.
     """
 
     name: str
@@ -145,25 +117,19 @@ class Operation(NamedTuple):
     seconds: float
 
 
-# A transfer in a log: its fields as `transfer` gives them, or a `Transfer` once it has been read;
-# and the function that tells when it arrived, or None as soon as that is known.
-_Entry = list[Any]
-
-
-def _read(entry: _Entry) -> Transfer:
-    """Return the transfer of an entry. Several threads may read it at once."""
+def _read(entry: list[Any]) -> Transfer:
+    """Return the transfer of an entry of a log. Several threads may read it at once."""
     made, arrival = entry
-    if type(made) is not Transfer:
-        *fields, because, offset, name = made
-        fields[_LINE] = Place(*fields[_LINE]).line
-        fields += ["" if because is None else because(), offset, name]
-        made = entry[0] = Transfer._make([*fields, None])
+    if type(made.line) is not SourceLine:
+        because = made.because and made.because()
+        made = entry[0] = made._replace(line=Place(*made.line).line, because=because)
     arrived = None if arrival is None else arrival()
     if arrived is not None:
         # A small copy arrives before the call that starts it has returned.
         made = entry[0] = made._replace(arrived=max(arrived, made.start + made.seconds))
         entry[1] = None
-    return made
+    read: Transfer = made
+    return read
 
 
 def _total(part: int, direction: str, description: str) -> Any:
@@ -172,6 +138,15 @@ def _total(part: int, direction: str, description: str) -> Any:
 
 def _bytes_of(transfers: Iterable[Transfer]) -> int:
     return sum(transfer.nbytes for transfer in transfers)
+
+
+def _groups(
+    transfers: Iterable[Transfer], key: Callable[[Transfer], _Key]
+) -> dict[_Key, list[Transfer]]:
+    groups: dict[_Key, list[Transfer]] = {}
+    for transfer in transfers:
+        groups.setdefault(key(transfer), []).append(transfer)
+    return groups
 
 
 class TransferLog:
@@ -190,7 +165,8 @@ class TransferLog:
     """
 
     def __init__(self, *, operations: bool = False, last: int | None = None) -> None:
-        self._entries: deque[_Entry] = deque(maxlen=last)
+        # Each with the function that tells when it arrived, until that is known.
+        self._entries: deque[list[Any]] = deque(maxlen=last)
         # The number and the bytes of all transfers, and their time.
         self._totals: dict[str, tuple[int, int]] = dict.fromkeys(_DIRECTIONS, (0, 0))
         self.seconds: float = 0.0
@@ -229,18 +205,16 @@ class TransferLog:
             with suppress(ValueError):
                 watchers.remove(self._add_operation)
 
-    def add(self, fields: tuple[Any, ...], arrival: Moment | None = None) -> None:
+    def add(self, made: Transfer, arrival: Moment | None = None) -> None:
         """Record a transfer, and a function that tells when an asynchronous one arrived.
 
-        `fields` are those of a `Transfer`, with those of a `Place` for the line, and for `because`
-        None or a function that returns it.
+        In place of its line there may be the fields of a `Place`, and a function for `because`.
         """
-        direction, nbytes, seconds = fields[:3]
         with self._lock.held:
-            count, total = self._totals[direction]
-            self._totals[direction] = count + 1, total + nbytes
-            self.seconds += seconds
-            self._entries.append([fields, arrival])
+            count, total = self._totals[made.direction]
+            self._totals[made.direction] = count + 1, total + made.nbytes
+            self.seconds += made.seconds
+            self._entries.append([made, arrival])
 
     def _add_operation(self, device: Device, name: str, start: Moment, end: Moment) -> None:
         entry = [Operation(name, device, user_line(), 0, 0), (start, end)]
@@ -276,7 +250,7 @@ class TransferLog:
             return [_read(entry) for entry in self._entries_so_far()[index]]
         return _read(self._entries[index])
 
-    def _entries_so_far(self) -> list[_Entry]:
+    def _entries_so_far(self) -> list[list[Any]]:
         # Without a GIL, another thread may append meanwhile.
         with self._lock.held:
             return list(self._entries)
@@ -284,7 +258,6 @@ class TransferLog:
     @property
     def operations(self) -> list[Operation]:
         """The operations that have run, if the log records them; see `record_transfers`."""
-        known = []
         with self._lock.held:
             entries = list(self._operations)
         for entry in entries:
@@ -292,12 +265,9 @@ class TransferLog:
             if moments is not None:
                 # The end first, because a CUDA device may have to look at its clock for it.
                 end, start = moments[1](), moments[0]()
-                if start is None or end is None:
-                    continue
-                operation = operation._replace(start=start, seconds=end - start)
-                entry[:] = operation, None
-            known.append(operation)
-        return known
+                if start is not None and end is not None:
+                    entry[:] = operation._replace(start=start, seconds=end - start), None
+        return [operation for operation, moments in entries if moments is None]
 
     uploads: int = _total(0, "upload", "The number of copies from host to accelerator.")
     downloads: int = _total(0, "download", "The number of copies from accelerator to host.")
@@ -322,13 +292,15 @@ class TransferLog:
         an alias adds between them are left out, and so are copies between accelerators. For
         evictions see `thrashing`.
         """
-        by_memory: dict[int, list[Transfer]] = {}
-        for transfer in self:
-            moved = transfer.direction != "peer" and not transfer.reason.startswith(EVICTION)
-            if moved and transfer.memory:
-                by_memory.setdefault(transfer.memory, []).append(transfer)
+        moved = [
+            transfer
+            for transfer in self
+            if transfer.memory
+            and transfer.direction != "peer"
+            and not transfer.reason.startswith(EVICTION)
+        ]
         found: dict[tuple[SourceLine, SourceLine], list[Transfer]] = {}
-        for transfers in by_memory.values():
+        for transfers in _groups(moved, attrgetter("memory")).values():
             for run in _alternations(_without_repeated(transfers)):
                 if len(run) >= _ALTERNATIONS:
                     download, upload = sorted(run[:2], key=attrgetter("direction"))
@@ -353,13 +325,12 @@ class TransferLog:
             if transfer.direction != "download" and len(rest) < len(away):
                 gone[transfer.memory] = rest
                 brought.setdefault(transfer.memory, []).append(transfer)
-        lines: dict[SourceLine, list[Transfer]] = {}
-        for uploads in brought.values():
-            for transfer in uploads if 2 * len(uploads) >= _ALTERNATIONS else ():
-                lines.setdefault(transfer.line, []).append(transfer)
+        again = [
+            x for uploads in brought.values() if len(uploads) >= _ALTERNATIONS / 2 for x in uploads
+        ]
         found = [
             Thrashing(line, len({x.memory for x in of}), len(of), _bytes_of(of))
-            for line, of in lines.items()
+            for line, of in _groups(again, attrgetter("line")).items()
         ]
         return sorted(found, key=lambda each: -each.nbytes)
 
@@ -368,13 +339,10 @@ class TransferLog:
 
         A line is reported if it makes at least 32 of at most 4 KiB each.
         """
-        found: dict[tuple[SourceLine, str, str], list[Transfer]] = {}
-        for each in self:
-            if each.nbytes <= _SMALL:
-                found.setdefault((each.line, each.direction, each.reason), []).append(each)
+        small = [transfer for transfer in self if transfer.nbytes <= _SMALL]
         lines = [
             ManySmall(*key, len(of), _bytes_of(of), sum(each.seconds for each in of))
-            for key, of in found.items()
+            for key, of in _groups(small, attrgetter("line", "direction", "reason")).items()
             if len(of) >= _MANY
         ]
         return sorted(lines, key=lambda each: -each.transfers)
@@ -389,20 +357,15 @@ class TransferLog:
         parts = [totals]
         if len(self) < count:
             parts.append(f"  the last {len(self)} of {counted(count, 'transfer')}:")
-        groups: dict[tuple[str, str, SourceLine, str], list[Transfer]] = {}
-        for transfer in self:
-            key = (transfer.direction, transfer.reason, transfer.line, transfer.name)
-            groups.setdefault(key, []).append(transfer)
-        sizes = [(_bytes_of(group), key) for key, group in groups.items()]
-        for nbytes, key in sorted(sizes, key=itemgetter(0), reverse=True):
+        groups = _groups(self, attrgetter("direction", "reason", "line", "name"))
+        for key, of in sorted(groups.items(), key=lambda group: -_bytes_of(group[1])):
             direction, reason, line, name = key
             named = f" of {name}" if name else ""
             parts.append(
-                f"  {len(groups[key])} x {noun(direction)}, {nbytes} bytes{named} in "
-                f"{sum(x.seconds for x in groups[key]) * 1e3:.3f} ms, for {reason} at "
-                f"{line.described()}"
+                f"  {len(of)} x {noun(direction)}, {_bytes_of(of)} bytes{named} in "
+                f"{sum(x.seconds for x in of) * 1e3:.3f} ms, for {reason} at {line.described()}"
             )
-            because = next((one.because for one in groups[key] if one.because), "")
+            because = next((one.because for one in of if one.because), "")
             if because:
                 parts.append(f"    again at each access, because of {because}")
         parts += [f"  ping-pong: {pair}" for pair in self.ping_pongs()]
@@ -437,11 +400,7 @@ class TransferLog:
         Parameters
         ----------
         axes
-            The Matplotlib axes; None for a new figure.
-
-        Returns
-        -------
-        matplotlib.axes.Axes
+            The Matplotlib axes, which are returned; None for a new figure.
         """
         return draw(list(self), axes, self.operations)
 
@@ -510,10 +469,7 @@ def record_transfers(*, operations: bool = False, last: int | None = None) -> Tr
 
 
 def _without_repeated(transfers: list[Transfer]) -> list[Transfer]:
-    """Leave out the transfers that an alias adds before another one in the same direction.
-
-    While an alias may write, each read on the other side copies again.
-    """
+    """Leave out the transfers that an alias adds before another one in the same direction."""
     result = []
     for index, transfer in enumerate(transfers):
         if transfer.because:
@@ -527,7 +483,7 @@ def _without_repeated(transfers: list[Transfer]) -> list[Transfer]:
 
 def _alternations(transfers: list[Transfer]) -> Iterator[list[Transfer]]:
     """Yield the runs in which the same two lines alternate over common bytes."""
-    # One for each part of the memory in use, the latest last.
+    # A run for each part of the memory in use, the latest last.
     runs: list[list[Transfer]] = []
     for transfer in transfers:
         newest_first = reversed(range(len(runs)))

@@ -1,8 +1,5 @@
 """Guards: limits on transfers, and on the device that computes.
 
-Every copy between the two sides calls `count_transfer`. Every operation on Blobs calls
-`require_device`.
-
 Guards are context-local, like NumPy's ``errstate``: a library that guards its own code must not
 affect other threads. A log observes a whole program, and therefore all threads.
 """
@@ -11,12 +8,10 @@ from __future__ import annotations
 
 import functools
 import inspect
-import sys
 from collections.abc import Callable, Sequence
-from contextlib import ContextDecorator
+from contextlib import ContextDecorator, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
-from types import CodeType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
@@ -41,9 +36,8 @@ _Function = TypeVar("_Function", bound="Callable[..., Any]")
 
 @dataclass(slots=True, eq=False)
 class _Block:
-    """One run of a guarded block: its counts, the frame that it is in, and whether it has ended."""
+    """One run of a guarded block: its counts, and whether it has ended."""
 
-    frame: tuple[int, CodeType] | None = None
     count: int = 0
     nbytes: int = 0
     # A task started in the block has a copy of the context, and may outlive the block.
@@ -65,22 +59,21 @@ class Guard(ContextDecorator):
 
     Each ``with`` statement and each call of a decorated function is a new block. A block applies to
     its own context until it ends: the thread or asyncio task that runs it, and tasks started in it.
-    The guards of all running blocks apply. A block may be left in another context, as when another
-    thread closes or finalises a generator: it ends, and the blocks of that context continue.
+    The guards of all running blocks apply. A generator may be closed or finalised in another
+    context than it began: that ends the innermost block of this guard there, or else its latest.
     """
 
     def __init__(self) -> None:
-        self._lock = Lock()
         # The running blocks of all contexts.
         self._blocks: list[_Block] = []
         self._latest = _Block()
 
     def __enter__(self) -> Self:
         """Begin a block."""
-        block = _Block(_with_frame())
+        block = _Block()
         try:
             self._begin(block)
-            running_guards.set((*_still_running(), (self, block)))
+            running_guards.set((*_running_blocks(), (self, block)))
         except BaseException:
             self._end(block)
             raise
@@ -88,26 +81,12 @@ class Guard(ContextDecorator):
 
     def __exit__(self, *_exception: object) -> None:
         """End the block. Other blocks of this context continue, whichever ends first."""
-        with self._lock.held:
-            blocks = [*reversed(self._blocks)]
-        block = blocks[0] if blocks else None
-        if len(blocks) > 1:
-            # A generator or a fixture may end in another context than it began, one in which this
-            # guard has other blocks: only its frame is the same. An ExitStack may leave it in
-            # another frame.
-            frame = _with_frame()
-            block = next((one for one in blocks if one.frame == frame), self._innermost() or block)
+        block = self._innermost() or next(reversed([*self._blocks]), None)
         if block is not None:
             self._end(block)
 
     def __call__(self, function: _Function) -> _Function:
-        """Decorate a function or a coroutine function; each call of it is a block.
-
-        Raises
-        ------
-        TypeError
-            If it is a generator function, or not a function.
-        """
+        """Decorate a function or a coroutine function; TypeError for others."""
         if not callable(function) or isinstance(function, type):
             raise TypeError(
                 f"expected a function to guard, got {function!r}; of a class, decorate the methods"
@@ -130,36 +109,24 @@ class Guard(ContextDecorator):
 
         return guarded  # type: ignore[return-value]  # also a coroutine function
 
-    # --- how -------------------------------------------------------------------------------------
-
     def _begin(self, block: _Block) -> None:
-        with self._lock.held:
-            self._blocks.append(block)
-            self._latest = block
+        self._blocks.append(block)
+        self._latest = block
 
     def _end(self, block: _Block) -> None:
         block.over = True
-        running_guards.set(_still_running())
-        with self._lock.held:
-            if block in self._blocks:
-                self._blocks.remove(block)
-            self._latest = block
+        running_guards.set(_running_blocks())
+        with suppress(ValueError):
+            self._blocks.remove(block)
+        self._latest = block
 
     def _innermost(self) -> _Block | None:
         """Return the innermost running block of this guard in this context."""
-        blocks = [block for guard, block in _still_running() if guard is self]
+        blocks = [block for guard, block in _running_blocks() if guard is self]
         return blocks[-1] if blocks else None
 
 
-def _with_frame() -> tuple[int, CodeType]:
-    """Return what identifies the frame of a block, without keeping its variables alive."""
-    frame: Any = sys._getframe(2)  # noqa: SLF001  # documented, in spite of its name
-    while frame.f_globals.get("__name__") == "contextlib" and frame.f_back is not None:
-        frame = frame.f_back
-    return id(frame), frame.f_code
-
-
-def _still_running() -> tuple[tuple[Guard, _Block], ...]:
+def _running_blocks() -> tuple[tuple[Guard, _Block], ...]:
     """Return the running blocks of this context, without those ended in another context."""
     return tuple(pair for pair in running_guards.get() if not pair[1].over)
 
@@ -191,7 +158,7 @@ class TransferGuard(Guard):
         """The bytes of those transfers."""
         return (self._innermost() or self._latest).nbytes
 
-    def exceeded(self, block: _Block, nbytes: int) -> str:
+    def limit_for(self, block: _Block, nbytes: int) -> str:
         """Return the limit that one more transfer would exceed in a block; empty if none."""
         if self._max_count is not None and block.count + 1 > self._max_count:
             most = f"at most {counted(self._max_count, 'transfer')}"
@@ -202,17 +169,9 @@ class TransferGuard(Guard):
 
 
 def no_transfers() -> TransferGuard:
-    """Forbid transfers inside a ``with`` block or a decorated function.
+    """Forbid transfers inside a ``with`` block or a decorated function; see `max_transfers`.
 
-    Returns
-    -------
-    TransferGuard
-        It can be reused, nested, and used by several threads at once.
-
-    Raises
-    ------
-    TransferGuardError
-        In the block, before a transfer, with the line of the access. Nothing changes.
+    An access that needs one raises a TransferGuardError with its line, and nothing changes.
 
     Examples
     --------
@@ -241,13 +200,9 @@ def max_transfers(count: int | None = None, bytes: int | None = None) -> Transfe
     Returns
     -------
     TransferGuard
-        Its `count` and `nbytes` are those of the block. It can be reused, nested, and used by
-        several threads at once; each block counts from zero.
-
-    Raises
-    ------
-    TransferGuardError
-        In the block, before the transfer that would exceed a limit.
+        It can be reused, nested, and used by several threads at once; each block counts from zero.
+        Its `count` and `nbytes` are those of the block. An access that would exceed a limit raises
+        a TransferGuardError with its line, and nothing changes.
 
     Examples
     --------
@@ -273,10 +228,9 @@ def max_transfers(count: int | None = None, bytes: int | None = None) -> Transfe
 
 
 def count_transfer(direction: str, nbytes: int, reason: str, name: str = "") -> Sequence[_Block]:
-    """Check a transfer that is about to begin, and count it in the blocks of this context.
+    """Count a transfer that is about to begin in the blocks of this context, if they permit it.
 
-    Return the blocks, for `uncount_transfer` if the transfer fails. `name` is that of the Blob. If
-    a guard forbids the transfer, it raises a TransferGuardError, and is not counted.
+    Return the blocks, for `uncount_transfer` if the transfer fails. `name` is that of the Blob.
     """
     running = running_guards.get()
     if not running:
@@ -286,7 +240,7 @@ def count_transfer(direction: str, nbytes: int, reason: str, name: str = "") -> 
     with _counting.held:
         for guard, block in running:
             if isinstance(guard, TransferGuard) and not block.over:
-                limit = guard.exceeded(block, nbytes)
+                limit = guard.limit_for(block, nbytes)
                 if limit:
                     break
                 blocks.append(block)
@@ -351,19 +305,13 @@ def compute_only_on(device: Device | str) -> DeviceGuard:
     Parameters
     ----------
     device
-        ``"cpu"``, ``"cuda:N"`` or ``"simulated:N"``.
+        ``"cpu"``, ``"cuda:N"`` or ``"simulated:N"``; NoDeviceError if it is not available.
 
     Returns
     -------
     DeviceGuard
-        It can be reused, nested, and used by several threads at once.
-
-    Raises
-    ------
-    NoDeviceError
-        If the device is not available.
-    DeviceGuardError
-        In the block, before an operation would run elsewhere, with its line. Nothing changes.
+        It can be reused, nested, and used by several threads at once. An operation that would run
+        elsewhere raises a DeviceGuardError with its line, and nothing changes.
 
     Examples
     --------

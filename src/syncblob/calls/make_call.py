@@ -1,0 +1,250 @@
+"""Calls that inspect their arguments: they choose the device, and bring everything there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from operator import setitem
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from syncblob._dtypes import SUPPORTED, can_hold
+from syncblob.arrays.foreign import is_array
+from syncblob.arrays.native import native_array
+from syncblob.blob.core import HOST_DATA, BlobCore, fresh
+from syncblob.calls.aligned_results import out_for
+from syncblob.calls.choose_home import home_of
+from syncblob.calls.index_checks import check_indices
+from syncblob.calls.nested import instances, mapped
+from syncblob.calls.operands import adopted, is_leaf, of_device, shape_only
+from syncblob.calls.results import Operand, forgets_newest, give, overwrite
+from syncblob.devices import HOST
+from syncblob.interop.adopt import array_in
+from syncblob.memory import CONST, MUTABLE, compute, has_written
+from syncblob.memory.operations import innermost
+from syncblob.memory.windows import divisible
+from syncblob.transfers import require_device
+
+if TYPE_CHECKING:
+    from syncblob.calls.tables import Rules
+    from syncblob.devices.base import Home
+
+Args = Sequence[Any]
+Named = Mapping[str, Any]
+
+
+def make_call(rules: Rules, like: Any, args: Args, kwargs: Named) -> Any:
+    """Make a call by inspecting its arguments. To be called by `from_the_start`."""
+    if kwargs.get("writeable"):
+        # Of `sliding_window_view`.
+        rules = rules._replace(const=False)
+    call = Call(rules, like)
+    arguments = call.prepare(args, kwargs)
+    try:
+        result = call.run(arguments)
+    finally:
+        for x in call.written:
+            x.finish_write(call.home, rules.name)
+    return give(result, rules, like, call.home, call.operands)
+
+
+def joined(args: Args, kwargs: Named) -> dict[int | str, Any]:
+    """Return arguments by position or keyword."""
+    arguments: dict[int | str, Any] = dict(enumerate(args))
+    arguments.update(kwargs)
+    return arguments
+
+
+def split(arguments: Mapping[int | str, Any]) -> tuple[list[Any], dict[str, Any]]:
+    """Return the positional and the keyword arguments: the inverse of `joined`."""
+    args = [x for key, x in arguments.items() if type(key) is int]
+    return args, {key: x for key, x in arguments.items() if type(key) is str}
+
+
+class Call:
+    """The operands of one call in one home."""
+
+    __slots__ = ("by_name", "home", "late", "like", "name", "operands", "rules", "written")
+
+    def __init__(self, rules: Rules, like: BlobCore) -> None:
+        self.rules: Rules = rules
+        self.name: str = rules.name
+        self.like: BlobCore = like
+        self.operands: list[Operand] = []
+        # The Blobs that are written.
+        self.written: list[BlobCore] = []
+        # Targets, and the arrays to copy into them after a successful call.
+        self.late: list[tuple[Any, Any]] = []
+
+    def prepare(self, args: Args, kwargs: Named) -> dict[int | str, Any]:
+        """Choose the home, and replace Blobs and arrays in the arguments by arrays there."""
+        rules = self.rules
+        written, plain = rules.written(args, kwargs), rules.plain(args, kwargs)
+        arguments = joined(args, kwargs)
+        of_home = partial(of_device, like=self.like)
+        found: list[Any] = []
+        for key, x in arguments.items():
+            if not (isinstance(x, BlobCore) or is_leaf(type(x)) or key in written):
+                arguments[key] = mapped(x, of_home)
+            # An array in place of a tuple of numbers is not an operand.
+            if not is_leaf(type(x)) and (key not in plain or type(x) is not np.ndarray):
+                found += instances(arguments[key], (BlobCore, np.ndarray, np.generic))
+        self.home: Home = rules.home or home_of(found, self.like)
+        if rules.home is None and not HOST.direct:
+            require_device(self.home.device, self.name)
+        # Without a Blob among the arguments, one was passed as NumPy's ``like=``.
+        blobs = [x for x in found if isinstance(x, BlobCore)]
+        self.by_name: bool = rules.by_name or not (rules.home or blobs)
+        if rules.indexes and not self.home.native:
+            arguments = check_indices(rules.function, self.home, arguments)
+            written = rules.written(*split(arguments))
+        # NumPy would dispatch again if a Blob remained among the arguments.
+        for key, x in arguments.items():
+            if key not in written and (key not in plain or type(x) is not np.ndarray):
+                arguments[key] = self.read(x) if isinstance(x, BlobCore) else mapped(x, self.read)
+        # Last, because inputs must be on this home before their memory is written.
+        for key, whole in written.items():
+            arguments[key] = self.write(arguments[key], whole=whole)
+        return arguments
+
+    def run(self, arguments: dict[int | str, Any]) -> Any:
+        """Call the function, and copy what it has written into temporary arrays."""
+        function = self.rules.function_in(self.home, by_name=self.by_name)
+        arrays, named = split(arguments)
+        if self.rules.elementwise and not (named or self.rules.check):
+            named = out_for(self.home, self.rules.native, *arrays)
+        if self.written or self.late:
+            has_written()
+        if self.rules.check:
+            # What may have written into its operand is not called again.
+            self.home.compute(function, *arrays, arrays[0])
+            return arrays[0]
+        result = compute(self.home, function, *arrays, **named)
+        if self.late:
+            # There may not be room for these beside what is about to be written.
+            arguments.clear()
+            arrays, named = [], {}
+            self.release()
+        self.deliver(result)
+        return result
+
+    def read(self, x: Any) -> Any:
+        """Replace a Blob or an array by an array to read on the home; NumPy's are read-only."""
+        blob = x
+        if self.rules.empty and self.home.native:
+            return shape_only(x)
+        if not isinstance(x, BlobCore):
+            if is_leaf(type(x)) or not is_array(x):
+                return x
+            array = native_array(x)[0]
+            if self.home is HOST or not can_hold(array.dtype):
+                self.operands.append((array, None))
+                return array
+            if type(array) is np.ndarray and array.dtype in SUPPORTED and array.flags.c_contiguous:
+                array = array_in(self.home, array, self.name)
+                self.operands.append((array, None))
+                return array
+            blob = adopted(array, self.like, self.home.device)
+        array = blob.array_in(self.home, CONST, self.name)
+        if isinstance(array, np.ndarray):
+            array = array.view()
+            array.flags.writeable = False
+        self.operands.append((array, blob))
+        return array
+
+    def write(self, x: Any, *, whole: bool) -> Any:
+        """Replace Blobs and arrays by arrays on the home that the function can write.
+
+        An overwrite that would discard the newest contents of another side is made after the call
+        has succeeded. So are all of several, and several in windows of one memory.
+        """
+        items = x if isinstance(x, tuple) else (x,)
+        targets = [self._target(item) for item in items]
+        late = any(self._is_late(target, whole=whole) for target in targets) or (
+            len(targets) > 1 and self._share_windows(targets)
+        )
+        arrays = [
+            self._write(target, item, whole=whole, late=late)
+            for item, target in zip(items, targets, strict=True)
+        ]
+        return tuple(arrays) if items is x else arrays[0]
+
+    def _target(self, x: Any) -> Any:
+        """Return a Blob, or an array to write in place of one of any library; None for others."""
+        if isinstance(x, BlobCore):
+            x.require_writable(self.name)
+            return x
+        if not is_array(x):
+            return None
+        array = native_array(x, copy=False)[0]
+        if isinstance(array, np.ndarray) and not array.flags.writeable:
+            raise ValueError(f"{self.name} writes, and the array to be written is read-only")
+        return array
+
+    def _write(self, target: Any, x: Any, *, whole: bool, late: bool) -> Any:
+        if target is None:
+            return x
+        array = target
+        if late:
+            if whole and (not isinstance(target, BlobCore) or target.layout.gapless):
+                shape, dtype = tuple(target.shape), target.dtype.newbyteorder("=")
+                array = compute(self.home, self.home.namespace.empty, shape, dtype=dtype)
+            else:
+                array = compute(self.home, self.home.copy, self.read(target))
+            self.late.append((target, array))
+        elif isinstance(target, BlobCore):
+            self.written.append(target)
+            array = target.array_in(self.home, MUTABLE, self.name)
+        self.operands.append((array, x))
+        return array
+
+    def _is_late(self, target: Any, *, whole: bool) -> bool:
+        """Return whether a target is written after the call."""
+        if isinstance(target, BlobCore):
+            current = target.home is self.home and target.shortcut.writable
+            return (
+                whole and not current and forgets_newest(target, target.memory.side_of(self.home))
+            )
+        return self.home is not HOST and isinstance(target, np.ndarray)
+
+    def _share_windows(self, targets: Sequence[Any]) -> bool:
+        """Return whether several targets are in one memory, which may have windows on the home."""
+        memories = [x.memory for x in targets if isinstance(x, BlobCore)]
+        return len({*memories}) < len(memories) and any(
+            divisible(each.ledger.buffers) and each.buffer(each.side_of(self.home)) is None
+            for each in memories
+        )
+
+    def release(self) -> None:
+        """Drop the arrays that were read, so that their memory can be evicted."""
+        operation: Any = innermost()
+        operation.operands = [target for target, _ in self.late]
+        late = [array for _, array in self.late]
+        self.operands = [
+            (array, x) for array, x in self.operands if any(array is each for each in late)
+        ]
+
+    def deliver(self, result: Any) -> None:
+        """Copy temporary arrays to their targets, unless the function has ignored `out`."""
+        returned = result if isinstance(result, tuple) else (result,)
+        overwrites, arrays = [], []
+        for target, scratch in self.late:
+            written = result is None or any(scratch is array for array in returned)
+            if self.home.native and not written:
+                continue
+            if isinstance(target, BlobCore):
+                overwrites.append((target.memory, target.layout, partial(_put, scratch)))
+            elif isinstance(target, np.ndarray) and self.home is not HOST:
+                # A transfer can fail, so all of them come before the first write.
+                blob = fresh(type(self.like), scratch, self.home)
+                arrays.append((target, blob.const_view(HOST_DATA, self.name)))
+            else:
+                arrays.append((target, scratch))
+        overwrite(overwrites, self.home, self.name)
+        for target, array in arrays:
+            self.home.compute(setitem, target, ..., array)
+
+
+def _put(values: Any, array: Any) -> None:
+    array[...] = values

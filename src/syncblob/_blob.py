@@ -36,7 +36,7 @@ from syncblob.calls.operators import Operators
 from syncblob.devices import HOST, Device, home_of
 from syncblob.interop import export_cuda, export_dlpack, export_numpy
 from syncblob.memory import CONST, MUTABLE, OVERWRITE, Head
-from syncblob.memory.untracked_aliases import assume_unaliased, refresh
+from syncblob.memory.accesses import assume_unaliased, refresh
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
@@ -666,7 +666,7 @@ class Blob(Operators, Views, Replacements, CaffeMath, Creation):
         """
         if na_value is ...:
             return self.__array__(dtype, copy or None)
-        return export_numpy.filled(self.__array__(None, copy or None), dtype, na_value)
+        return export_numpy.fill_missing(self.__array__(None, copy or None), dtype, na_value)
 
     @property
     def ctypes(self) -> Any:
@@ -719,11 +719,12 @@ class Blob(Operators, Views, Replacements, CaffeMath, Creation):
             and (stream is None or home is not HOST)
         ):
             array, layout = kept.exported.view(), self.layout
-            loans = self.memory.ledger.own_loans(kept.shortcut.side)
-            loans.lease(array, "DLPack", layout.start, layout.stop, user_instruction())
-            if kept.shortcut.writable and home is HOST:
+            ledger, side = self.memory.ledger, kept.shortcut.side
+            loans, reach = ledger.own_loans(), (layout.start, layout.stop)
+            loans.lend(array, "DLPack", side, *reach, user_instruction())
+            if kept.shortcut.writable and ledger.loans is loans and home is HOST:
                 return array.__dlpack__(max_version=max_version)
-            if kept.shortcut.writable:
+            if kept.shortcut.writable and ledger.loans is loans:
                 device = home.dlpack_device
                 return export_dlpack.capsule_of(home, array, stream, max_version, device)
         capsule = export_dlpack.export(

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from syncblob.caffe.convert.formats import FORMATS
+from syncblob.caffe.convert.conversion import FORMATS
 from syncblob.caffe.files.file_types import BY_NAME, FILE_TYPES
 
 PAGE = Path(__file__).parents[2] / "docs" / "command-line.md"

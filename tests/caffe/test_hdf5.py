@@ -415,11 +415,11 @@ def test_names(tmp_path):
     ("layers", "words"),
     [
         *(
-            ([Layer(name)], "a layer of the name.*rename it")
+            ([Layer(name)], "'data/.*rename it")
             for name in ("", ".", "a/", "/a", "a//b", "a/./b", "a\0b")
         ),
-        ([Layer("a", blobs=[[0.0]]), Layer("a/0/b")], "a layer of the name 'a/0/b'"),
-        ([Layer("a"), Layer("b"), Layer("a")], "two layers of the name 'a'"),
+        ([Layer("a", blobs=[[0.0]]), Layer("a/0/b")], "'data/a/0'"),
+        ([Layer("a"), Layer("b"), Layer("a")], "'data/a' twice"),
     ],
 )
 def test_names_that_hdf5_cannot_hold(old_file, layers, words):

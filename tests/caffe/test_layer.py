@@ -104,7 +104,7 @@ def test_what_was_not_there_is_added_and_what_was_is_taken_away(write, saved):
 @pytest.mark.parametrize(
     ("attribute", "value", "words"),
     [
-        ("bottoms", "data", r"a list of names as bottoms, got the string 'data'.*\['data'\]"),
+        ("bottoms", "data", r"a list of names as bottoms, got 'data'; .*\['data'\]"),
         ("tops", ["a", 1], "expected strings as tops of a layer, got 1"),
         ("type", None, "expected strings as the type of a layer, got None"),
     ],

@@ -116,7 +116,7 @@ def test_hdf5_is_laid_out_as_caffe_does(tmp_path):
         ({"iter": 2**31}, ValueError, "iter: .*2147483648"),
         ({"iter": 1.5}, TypeError, "iter: "),
         ({"current_step": "2"}, TypeError, "current_step: "),
-        ({"learned_net": b"net"}, TypeError, "a string as learned_net"),
+        ({"learned_net": b"net"}, TypeError, "got bytes; learned_net is"),
         ({"history": [np.arange(2)]}, TypeError, "history 0: .*int64"),
     ],
 )

@@ -13,7 +13,7 @@ from google.protobuf.message_factory import GetMessageClass
 from google.protobuf.unknown_fields import UnknownFieldSet
 
 from syncblob.caffe._pb import caffe_pb2
-from syncblob.caffe.messages.forks import twin
+from syncblob.caffe.messages.prototxt import twin
 from syncblob.caffe.messages.upgrade_old_nets import V1_LAYER_TYPES
 
 LEGACY = {1: "num", 2: "channels", 3: "height", 4: "width"}

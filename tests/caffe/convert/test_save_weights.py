@@ -142,7 +142,7 @@ def test_what_cannot_be_saved_leaves_the_file_as_it_was(path):
     with open_weights(path) as weights:
         weights.tensors["a.weight"][...] = 3
         layer = next(each for each in weights.layers if each.layer.name == "a").layer
-        with pytest.raises(TypeError, match="expected what open_weights returns"):
+        with pytest.raises(TypeError, match="expected a Weights, got"):
             save_weights(weights.tensors, path)
         with pytest.raises(ConversionError, match=r"expected a name that says the format"):
             save_weights(weights, path.with_suffix(".txt"))
@@ -284,7 +284,7 @@ def test_axes_that_hdf5_does_not_have(tmp_path, name):
     before = (tmp_path / name).read_bytes()
     with open_weights(tmp_path / name) as weights:
         weights.layers[0].layer.replace_blob(0, np.ones((1,) * 33), resize=True)
-        with pytest.raises(ConversionError, match=r"HDF5 holds at most 32 axes, .* has 33"):
+        with pytest.raises(ConversionError, match="at most 32 axes, and this one would have 33"):
             save_weights(weights, tmp_path / "x.h5")
     assert (tmp_path / name).read_bytes() == before
 

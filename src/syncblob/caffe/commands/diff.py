@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from syncblob.caffe import Layer, equal_shapes, squeezed_blobs
 from syncblob.caffe.commands.console import print_line, print_table, printable, progress
 from syncblob.caffe.commands.contents import open_contents
-from syncblob.caffe.convert.naming import name_with_number
+from syncblob.caffe.convert.weights import name_with_number
 from syncblob.caffe.messages.fields import Shape
 from syncblob.caffe.messages.pieces import BlobValues
 from syncblob.errors import ModelFileError
@@ -60,14 +60,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     if not 0 <= arguments.tolerance < 1:
         raise ModelFileError(f"expected a --tolerance from 0 to 1, got {arguments.tolerance}")
-    before = open_contents(arguments.a)
-    after = open_contents(arguments.b)
-    for contents in (before, after):
-        for reason in contents.weights.unreadable.values():
-            raise ModelFileError(reason, path=contents.weights.path)
-    total = before.weights.nbytes + after.weights.nbytes
-    with progress("comparing", total):
-        compared = list(compare(before.layers, after.layers, arguments.tolerance))
+    sides = [open_contents(path)[0] for path in (arguments.a, arguments.b)]
+    for weights in sides:
+        for reason in weights.unreadable.values():
+            raise ModelFileError(reason, path=weights.path)
+    with progress("comparing", sum(weights.nbytes for weights in sides)):
+        before, after = ([each.layer for each in weights.layers] for weights in sides)
+        compared = list(compare(before, after, arguments.tolerance))
     if not compared:
         raise ModelFileError(
             f"expected blobs to compare, got none in this file, and none in {arguments.b}",

@@ -10,6 +10,10 @@ from pathlib import Path
 from textwrap import fill
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from syncblob.caffe import blob_values
 from syncblob.caffe.commands.console import (
     print_facts,
     print_json,
@@ -18,13 +22,13 @@ from syncblob.caffe.commands.console import (
     printable,
     progress,
 )
-from syncblob.caffe.commands.contents import Contents, open_contents, open_definition
-from syncblob.caffe.commands.stats import stats_of
-from syncblob.caffe.convert import writable_extensions
+from syncblob.caffe.commands.contents import Facts, open_contents, open_definition
+from syncblob.caffe.convert import Weights, writable_extensions
 from syncblob.caffe.convert.caffe_files import as_model
-from syncblob.caffe.files.file_types import head_of, is_text
-from syncblob.caffe.messages.fields import Shape
+from syncblob.caffe.files.file_types import BY_NAME, head_of, is_text
+from syncblob.caffe.messages.fields import Array, Shape
 from syncblob.caffe.messages.open_file import OpenFile
+from syncblob.caffe.messages.pieces import on_progress
 from syncblob.caffe.messages.prototxt import definition_text
 from syncblob.caffe.messages.string_fields import unknown_fields
 from syncblob.errors import ModelFileError
@@ -108,17 +112,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    contents = _open(arguments)
+    weights, facts = _open(arguments)
     if arguments.prototxt:
-        _print_definition(contents)
+        _print_definition(weights, facts)
         return 0
     found = {"file": arguments.file, "file_bytes": Path(arguments.file).stat().st_size}
-    with progress("reading", contents.weights.nbytes):
-        found |= as_json(contents, stats=arguments.stats)
+    with progress("reading", weights.nbytes):
+        found |= as_json(weights, facts, stats=arguments.stats)
     if arguments.json:
         print_json(found)
     else:
-        show(contents, found)
+        show(found)
     return 0
 
 
@@ -132,7 +136,7 @@ def _shape(text: str) -> tuple[str, Shape]:
         ) from error
 
 
-def _open(arguments: argparse.Namespace) -> Contents:
+def _open(arguments: argparse.Namespace) -> tuple[Weights, Facts]:
     path, phase = arguments.file, arguments.phase
     head = head_of(OpenFile(path))
     if not head or not is_text(head):
@@ -155,31 +159,34 @@ def _refuse(arguments: argparse.Namespace, names: tuple[str, ...], why: str) -> 
         raise ModelFileError(f"{', '.join(given)}: {why}", path=arguments.file)
 
 
-def _print_definition(contents: Contents) -> None:
-    if not any(layer.type for layer in contents.layers):
+def _print_definition(weights: Weights, facts: Facts) -> None:
+    if not any(each.layer.type for each in weights.layers):
         raise ModelFileError(
-            f"expected layers with types and settings, got {contents.description}, of which no "
-            f"definition can be made; take the .caffemodel",
-            path=contents.weights.path,
+            f"expected layers with types and settings, got {_description(weights.kind, facts)}, of "
+            f"which no definition can be made; take the .caffemodel",
+            path=weights.path,
         )
     try:
-        net = as_model(contents.weights).to_net()
+        net = as_model(weights).to_net()
     except ValueError as error:
-        raise ModelFileError(str(error), path=contents.weights.path) from error
+        raise ModelFileError(str(error), path=weights.path) from error
     print(definition_text(net), end="")  # noqa: T201  # this is the output
     counts = Counter(unknown_fields(net)).items()
-    left_out = contents.ignored or ", ".join(f"{name} ({count:,})" for name, count in counts)
+    left_out = facts["ignored"] or ", ".join(f"{name} ({count:,})" for name, count in counts)
     if left_out:
         note = f"left out are fields that Caffe does not have: {left_out}"
         print(f"syncblob: note: {printable(note, sys.stderr)}", file=sys.stderr)  # noqa: T201  # the output
 
 
+def _description(kind: str, facts: Mapping[str, Any]) -> str:
+    version = facts["version"]
+    return BY_NAME[kind].title or kind if version is None else f"{kind}, V{version} layers"
+
+
 _STATS = ("min", "mean", "max", "std")
 
 
-def as_json(contents: Contents, *, stats: bool) -> dict[str, Any]:
-    facts = contents._asdict()
-    weights = facts.pop("weights")
+def as_json(weights: Weights, facts: Facts, *, stats: bool) -> dict[str, Any]:
     layers: list[dict[str, Any]] = [
         {
             "name": layer.name,
@@ -188,17 +195,18 @@ def as_json(contents: Contents, *, stats: bool) -> dict[str, Any]:
             "tops": layer.tops,
             "blobs": [_blob_as_json(blob, stats=stats) for blob in layer.blobs],
         }
-        for layer in contents.layers
+        for layer, _ in weights.layers
     ]
     blobs = [blob for layer in layers for blob in layer["blobs"]]
-    if contents.is_lone:
+    is_lone = weights.kind == "binaryproto"
+    if is_lone:
         layers = []
     return {
         "format": weights.kind,
-        "net": weights.name if contents.is_net else None,
+        "net": weights.name if not is_lone and facts["solver"] is None else None,
         **facts,
         "layers": layers,
-        "blob": blobs[0] if contents.is_lone else None,
+        "blob": blobs[0] if is_lone else None,
         "totals": {
             "layers": len(layers),
             "blobs": len(blobs),
@@ -223,13 +231,13 @@ def _blob_as_json(blob: Blob, *, stats: bool) -> dict[str, Any]:
 # --- for people --------------------------------------------------------------------------------
 
 
-def show(contents: Contents, found: Mapping[str, Any]) -> None:
+def show(found: Mapping[str, Any]) -> None:
     """Show the contents of a file from the dictionary for JSON."""
     layers = found["layers"]
-    print_facts(_facts(contents, found))
+    print_facts(_facts(found))
     if layers:
         _show_layers(layers, found["shapes"])
-    for note in _notes(contents, found):
+    for note in _notes(found):
         print_line(printable(note))
     blobs = [(layer["name"], *each) for layer in layers for each in enumerate(layer["blobs"])]
     if blobs and "stats" in blobs[0][2]:
@@ -238,16 +246,16 @@ def show(contents: Contents, found: Mapping[str, Any]) -> None:
             for name, index, blob in blobs
         ]
         print_table(rows, title="Statistics", right=[*rows[0]][1:])
-    if contents.is_net and not found["refused"] and not found["missing"]:
+    if found["net"] is not None and not found["refused"] and not found["missing"]:
         totals = found["totals"]
         counts = [counted(totals[f"{noun}s"], noun) for noun in ("layer", "blob", "parameter")]
         print_line(f"\n{', '.join(counts)}, {human_bytes(totals['bytes'])} of weights")
 
 
-def _facts(contents: Contents, found: Mapping[str, Any]) -> list[tuple[str, str]]:
+def _facts(found: Mapping[str, Any]) -> list[tuple[str, str]]:
     facts = [
         ("file", printable(found["file"])),
-        ("format", contents.description),
+        ("format", _description(found["format"], found)),
         ("size", human_bytes(found["file_bytes"])),
     ]
     if found["net"]:
@@ -284,7 +292,7 @@ def _show_layers(layers: list[dict[str, Any]], shapes: Mapping[str, Shape] | Non
     print_table(rows, title="Layers", right=["size"])
 
 
-def _notes(contents: Contents, found: Mapping[str, Any]) -> Iterator[str]:
+def _notes(found: Mapping[str, Any]) -> Iterator[str]:
     """Yield what is not known of the layers, what the file has besides, and what was left out."""
     if found["refused"]:
         yield f"No shapes: {found['refused']}. --phase and --shape say what is missing."
@@ -293,7 +301,7 @@ def _notes(contents: Contents, found: Mapping[str, Any]) -> Iterator[str]:
     if found["others"]:
         yield f"Not shown: {', '.join(found['others'])}."
     typed = [bool(layer["type"]) for layer in found["layers"]]
-    if contents.is_net and not all(typed):
+    if found["net"] is not None and not all(typed):
         which = "some layers" if any(typed) else "the layers"
         yield f"The file does not say of which types {which} are."
     if found["ignored"]:
@@ -309,3 +317,51 @@ def _notes(contents: Contents, found: Mapping[str, Any]) -> Iterator[str]:
 def _numbers(stats: Mapping[str, float | None]) -> dict[str, str]:
     words = {name: "-" if stats[name] is None else f"{stats[name]:.3g}" for name in _STATS}
     return words | {"non-finite": f"{stats['non_finite']:,}"}
+
+
+# --- statistics -----------------------------------------------------------------------------------
+
+# The number of values converted to float64 at a time, which keeps temporary arrays small.
+_BLOCK = 1 << 18
+
+
+def stats_of(blob: Blob) -> dict[str, float | None]:
+    """Return min, mean, max and std of the finite values; None for none; and count the others."""
+    values = blob_values(blob)
+    on_progress.get()(blob.nbytes)
+    count, least, most = 0, np.inf, -np.inf
+    for block in _finite_blocks(values):
+        count += block.size
+        least = min(least, float(block.min()))
+        most = max(most, float(block.max()))
+    if not count:
+        return dict.fromkeys(("min", "mean", "max", "std")) | {"non_finite": values.size}
+
+    # Scale to about 1, so that sums and squares neither overflow nor underflow. Powers of two are
+    # exact.
+    exponent = int(np.frexp(max(abs(least), abs(most)))[1])
+
+    def scale() -> Iterator[NDArray[np.float64]]:
+        for block in _finite_blocks(values):
+            yield np.ldexp(block, -exponent)
+
+    mean = sum(float(block.sum()) for block in scale()) / count
+    squares = sum(float(np.square(block - mean).sum()) for block in scale())
+    return {
+        "min": least,
+        "mean": float(np.ldexp(mean, exponent)),
+        "max": most,
+        "std": float(np.ldexp(np.sqrt(squares / count), exponent)),
+        "non_finite": values.size - count,
+    }
+
+
+def _finite_blocks(values: Array) -> Iterator[NDArray[np.float64]]:
+    """Yield the finite values, of complex numbers their magnitudes, in nonempty blocks."""
+    flat = values.reshape(-1)
+    for start in range(0, flat.size, _BLOCK):
+        block = flat[start : start + _BLOCK]
+        real = (np.abs(block) if block.dtype.kind == "c" else block).astype(np.float64)
+        finite = real[np.isfinite(real)]
+        if finite.size:
+            yield finite

@@ -2,7 +2,7 @@
 
 HDF5 and ``.pt`` need h5py and PyTorch, which are imported when needed. Tensors have names, such as
 ``conv1.weight``; layers have types and settings, as in Caffe. Most other formats have tensors
-alone, and layers are inferred from the names of these (see `naming`).
+alone, and layers are inferred from the names of these (see `weights`).
 """
 
 from syncblob.caffe.convert.caffe_files import from_tensors, to_tensors
@@ -11,10 +11,12 @@ from syncblob.caffe.convert.conversion import (
     Conversion,
     ConversionError,
     convert,
+    format_of,
+    open_weights,
     plan_conversion,
     save_weights,
+    writable_extensions,
 )
-from syncblob.caffe.convert.formats import format_of, open_weights, writable_extensions
 from syncblob.caffe.convert.weights import LayerWeights, Weights
 
 __all__ = [

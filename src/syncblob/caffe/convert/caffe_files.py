@@ -1,4 +1,4 @@
-"""Caffe's own files, and models as weights: the blobs of layers get names as in `naming`.
+"""Caffe's own files, and models as weights: the blobs of layers get names as in `weights`.
 
 PyTorch's batch normalization gets Caffe's form: a BatchNorm layer with the mean and the variance,
 both to be divided by a third blob with one value, and a Scale layer with the factors and the
@@ -14,12 +14,14 @@ from typing import Any
 import numpy as np
 
 from syncblob.caffe import Layer, ModelFile, mark_legacy, open_model, read_blob
-from syncblob.caffe.convert.naming import name_tensors
 from syncblob.caffe.convert.pytorch import flatten
-from syncblob.caffe.convert.weights import LayerWeights, Weights, for_others, squeeze
+from syncblob.caffe.convert.weights import LayerWeights, Weights, for_others, name_tensors, squeeze
+from syncblob.caffe.files.caffe_hdf5 import plan_edit, plan_tree, read_tree
 from syncblob.caffe.files.model import plan_consistent
 from syncblob.caffe.messages.fields import Write, pad_axes
+from syncblob.caffe.messages.open_file import OpenFile
 from syncblob.caffe.messages.pieces import blob_pieces, write_pieces
+from syncblob.caffe.messages.string_fields import require_type
 from syncblob.caffe.nets.layer import as_named_blob
 from syncblob.formats import Blob
 
@@ -144,17 +146,12 @@ def to_tensors(model: ModelFile, *, squeeze: bool = False) -> dict[str, Blob]:
     model
         The model.
     squeeze
-        Whether to remove the leading axes of length 1 that blobs of V1 files have, but
-        PyTorch's modules do not: a bias of shape (1, 1, 1, 32) becomes a view of shape (32,), the
-        weight (1, 1, 10, 500) of an inner product one of (10, 500). The type of a layer determines
-        the number of axes; blobs of other types are unchanged. The weight of an inner product with
-        ``transpose: true`` becomes a view with the axes (outputs, inputs).
+        Whether to return views as PyTorch's modules have them: without the leading axes of length 1
+        of blobs of V1 files, as the type of the layer determines; and with the axes (outputs,
+        inputs) for the weight of an inner product with ``transpose: true``.
     """
-    if not isinstance(model, ModelFile):
-        raise TypeError(
-            f"expected a ModelFile, got {type(model).__name__}; syncblob.open_model(path) opens "
-            f"one, and open_weights(path).tensors has those of any file"
-        )
+    advice = "open_model(path) opens one, and open_weights(path).tensors has those of any file"
+    require_type(model, ModelFile, advice)
     layers = name_layers(model)
     return {
         name: blob
@@ -173,22 +170,32 @@ def from_tensors(tensors: Mapping[str, Any], name: str = "") -> ModelFile:
     ----------
     tensors
         Arrays of any library by name, such as a ``state_dict``. Their memory is shared if possible;
-        see `syncblob.Blob.asarray`. The names in nested dictionaries are joined with dots. The
-        entries ``_extra_state`` of PyTorch's modules are left out.
+        see `syncblob.Blob.asarray`. The names in nested dictionaries are joined with dots; two of
+        one name raise ValueError. The entries ``_extra_state`` of PyTorch's modules are left out.
     name
         The name of the net.
-
-    Raises
-    ------
-    ValueError
-        If two tensors get one name.
     """
-    if not isinstance(tensors, Mapping):
-        raise TypeError(
-            f"expected a mapping from names to arrays, got {type(tensors).__name__}; for a PyTorch "
-            f"module use module.state_dict()"
-        )
+    require_type(tensors, Mapping, "a PyTorch module has state_dict()")
     flat = flatten(tensors, lambda _: True).tensors
     blobs = {key: as_named_blob(f"tensor {key!r}", array) for key, array in flat.items()}
     layers = for_caffe(Weights.of_entries("", "", blobs).layers)
     return ModelFile(name, [each.layer for each in layers])
+
+
+# --- HDF5 in another layout than Caffe's ----------------------------------------------------------
+
+
+def read_hdf5(path: str) -> Weights:
+    """Open HDF5, also in Caffe's layout. Reads its tree, but no values."""
+    file = OpenFile(path)
+    tree = read_tree(file)
+    if tree is None:
+        return of_model(open_model(path), path, "caffemodel.h5")
+    datasets, others = tree
+    return Weights.of_entries(path, "hdf5", datasets, file, others=others)
+
+
+def plan_tensors_hdf5(weights: Weights) -> Write:
+    """Plan HDF5 with a dataset for each tensor."""
+    source, write = weights.source_file(), plan_tree(weights.tensors)
+    return write if source is None else plan_edit(source, weights.tensors)

@@ -2,24 +2,140 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike
 
-from syncblob.caffe import blob_values, replacing
-from syncblob.caffe.convert.formats import FORMATS, open_weights, writable_extensions
-from syncblob.caffe.convert.weights import LayerWeights, Weights, blob_from, has_transpose
-from syncblob.caffe.files.file_types import FileType, type_of_name
+from syncblob.caffe import blob_values, open_solver_state, replacing
+from syncblob.caffe.convert import caffe_files, npz, pytorch, safetensors
+from syncblob.caffe.convert.weights import (
+    LayerWeights,
+    Weights,
+    blob_from,
+    for_others,
+    has_transpose,
+)
+from syncblob.caffe.files.caffe_hdf5 import read_state
+from syncblob.caffe.files.file_types import BY_NAME, MESSAGES, FileType, type_of, type_of_name
+from syncblob.caffe.files.recognise import possible_messages, refuse_other_formats
 from syncblob.caffe.messages.fields import Array, DType, Write
+from syncblob.caffe.messages.open_file import OpenFile
+from syncblob.caffe.messages.string_fields import require_type
+from syncblob.caffe.messages.wire import WireReader
 from syncblob.errors import ModelFileError, SyncblobError
 from syncblob.formats import Blob, as_dtype, counted, is_bfloat16
+
+
+class Format(NamedTuple):
+    """How files of a format become weights, and weights files."""
+
+    read: Callable[[str], Weights]
+    """Opens a file, given its path."""
+    plan: Callable[[Weights], Write]
+    """Returns the function that writes a file at a path, and reads no values.
+
+    Raises ValueError or TypeError if the format cannot hold the weights.
+    """
+    prepare: Callable[[Iterable[LayerWeights]], Iterable[LayerWeights]] = for_others
+    """Returns layers as they are in such a file."""
+
+
+FORMATS = {
+    "caffemodel.h5": Format(
+        caffe_files.read_hdf5, caffe_files.plan_hdf5, caffe_files.for_caffe_hdf5
+    ),
+    # Here alone Caffe leaves the axes of the older formats out of account.
+    "caffemodel": Format(caffe_files.read, caffe_files.plan, caffe_files.for_caffe),
+    "safetensors": Format(safetensors.read, safetensors.plan),
+    "npz": Format(npz.read, npz.plan),
+    "torch": Format(pytorch.read, pytorch.plan),
+    "hdf5": Format(caffe_files.read_hdf5, caffe_files.plan_tensors_hdf5),
+    "binaryproto": Format(caffe_files.read_mean, caffe_files.plan_mean, caffe_files.as_mean),
+}
+
+
+def writable_extensions() -> list[str]:
+    """Return the extensions of files that can be written."""
+    return [extension for name in FORMATS for extension in BY_NAME[name].extensions]
+
+
+def open_weights(path: str | os.PathLike[str]) -> Weights:
+    """Open a file of any format that can be converted. The contents tell which.
+
+    Supported are ``.caffemodel``, HDF5 (Caffe's layout, or any other tree of datasets),
+    ``.safetensors``, ``.npz``, and ``.pt`` and ``.pth`` saved by ``torch.save``; also
+    ``.binaryproto``, whose only array becomes a tensor ``"mean"``. Values are read on the first
+    access of a Blob.
+
+    Parameters
+    ----------
+    path
+        The file.
+
+    Raises
+    ------
+    ModelFileError
+        If the file is damaged, has another format, or contains a dtype or shape that Blobs do not
+        support.
+    """
+    kind = format_of(path)
+    if kind not in FORMATS:
+        learned = open_solver_state(path).learned_net
+        raise ModelFileError(
+            f"expected a file of weights, got the state of a solver, whose blobs have no names; "
+            f"the weights are in {learned or 'the .caffemodel of the same iteration'}",
+            path=os.fspath(path),
+        )
+    return FORMATS[kind].read(os.fspath(path))
+
+
+def format_of(path: str | os.PathLike[str]) -> str:
+    """Return the format of a file, such as ``"safetensors"``: by its contents, else by its name.
+
+    Raises ModelFileError if the format cannot be recognized.
+    """
+    named = type_of_name(Path(path).name)[0]
+    promised = "" if named is None or named.name not in {*FORMATS, *MESSAGES} else named.name
+    file = OpenFile(path)
+    row = type_of(file)
+    found = "" if row is None or row.name not in FORMATS else row.name
+    if found == "hdf5":
+        with contextlib.suppress(ModelFileError):
+            # Any tree of datasets may have a group "history".
+            read_state(file, complete=promised != "solverstate")
+            return "solverstate"
+    elif found == "npz":
+        with contextlib.suppress(ModelFileError), npz.open_archive(file) as archive:
+            of_torch = any(member.endswith("/data.pkl") for member in archive.namelist())
+            return "torch" if of_torch else "npz"
+        return promised or "npz"  # reading it raises the error that says what is wrong
+    return found or _which_message(file, promised)
+
+
+def _which_message(file: OpenFile, promised: str) -> str:
+    """Tell Caffe's messages apart by their fields. The name decides if these fit several."""
+    with WireReader.of_file(file) as reader:
+        message = refuse_other_formats(reader)
+        try:
+            found = possible_messages(reader, message)
+        except ModelFileError:
+            if not promised or promised in MESSAGES:
+                raise
+            return promised  # reading it raises the error that says what is wrong
+    kinds = [name for name in found if name != "blobs"]
+    if promised in kinds or not kinds:
+        return promised or "caffemodel"
+    return kinds[0]
+
 
 DTYPES = ("bfloat16", "float16", "float32", "float64")
 """The dtypes that values can be converted to."""
@@ -33,12 +149,11 @@ class ConversionError(SyncblobError, ValueError):
 class Conversion(AbstractContextManager["Conversion"]):
     """A planned conversion, made by `plan_conversion`. As a context manager it closes the source.
 
-    Parameters
+    Attributes
     ----------
-    source
-        The weights of the source.
-    result
-        The weights as they will be written. The first access of a Blob reads and converts it.
+    source, result
+        The weights of the source, and as they will be written. The first access of a Blob of the
+        result reads and converts it.
     path
         The file to write.
     describes
@@ -96,8 +211,7 @@ class Conversion(AbstractContextManager["Conversion"]):
         Raises
         ------
         ConversionError
-            If values overflow in the new dtype, or the format does not support them. Nothing has
-            been written then.
+            If values overflow in the new dtype. Nothing has been written then.
         ModelFileError
             If the source is damaged.
         """
@@ -112,30 +226,34 @@ class Conversion(AbstractContextManager["Conversion"]):
         self.close()
 
 
-def _result(
-    source: Weights, layers: Iterable[LayerWeights], path: str, target: FileType, asked: str | None
-) -> Weights:
-    """Return layers of a source as they will be written, with a new dtype if one is asked for."""
-    converted = tuple(
-        layer.with_blobs(
-            _convert(name, blob, _stored_dtype(name, blob.dtype, asked, target))
-            for name, blob in layer.tensors.items()
+def _plan(
+    source: Weights,
+    path: str,
+    *,
+    asked: str | None = None,
+    patterns: Collection[str] = (),
+    keeps: bool = False,
+) -> Conversion:
+    """Plan to write layers, if asked with a new dtype; `keeps` what a file of one format has."""
+    target = _target(path)
+    keeps = keeps and target.name == source.kind
+    with _refusals(path):
+        layers, kind = _choose(source, patterns), FORMATS[target.name]
+        result = Weights(path, target.name, (), name=source.name, settings=source.settings)
+        result.layers = tuple(
+            layer.with_blobs(
+                _convert(name, blob, _stored_dtype(name, blob.dtype, asked, target))
+                for name, blob in layer.tensors.items()
+            )
+            for layer in (layers if keeps else kind.prepare(layers))
         )
-        for layer in layers
-    )
-    result = Weights(path, target.name, converted, name=source.name, settings=source.settings)
-    if not result.tensors and not (target.describes and converted):
-        raise ConversionError(
-            f"{path}: expected weights to write, and {source.path} has none of them"
-        )
-    return result
-
-
-def _plan(source: Weights, result: Weights, target: FileType) -> Conversion:
-    """Plan to write weights. Raises ConversionError if the format cannot hold them."""
-    with _refusals(result.path):
-        write = FORMATS[target.name].plan(result)
-    return Conversion(source, result, result.path, target.describes, write)
+        if not result.tensors and not (target.describes and result.layers):
+            raise ConversionError(
+                f"{path}: expected weights to write, and {source.path} has none of them"
+            )
+        if keeps:
+            result.metadata, result.file = source.metadata, source.file
+        return Conversion(source, result, path, target.describes, kind.plan(result))
 
 
 def _convert(name: str, blob: Blob, dtype: DType) -> Blob:
@@ -151,7 +269,7 @@ def convert(
     dtype: DTypeLike | None = None,
     layers: str | Collection[str] = (),
 ) -> None:
-    """Convert a file of weights to another format.
+    """Convert a file of weights to another format, as the command ``syncblob convert`` does.
 
     Parameters
     ----------
@@ -159,11 +277,7 @@ def convert(
         The file to read, of any format that `open_weights` supports.
     path
         The file to write. Its extension selects the format; ``.caffemodel.h5`` means Caffe's
-        layout, any other ``.h5`` one dataset for each tensor. In a ``.binaryproto``, an array with
-        two or three axes gets leading axes of length 1, because Caffe expects the mean of a data
-        set to have the shape (1, channels, height, width). In all formats but it and
-        ``.caffemodel``, blobs of V1 layers lose their leading axes of 1: a bias of shape
-        (1, 1, 1, 32) gets the shape (32,).
+        layout, any other ``.h5`` one dataset for each tensor.
     dtype
         The dtype of all tensors: one of ``DTYPES``, or anything that NumPy converts to one of them.
         None keeps their dtypes, except that Caffe's formats widen float16 and bfloat16 to float32.
@@ -205,20 +319,8 @@ def save_weights(weights: Weights, path: str | os.PathLike[str]) -> None:
         If the file that was opened was closed or has changed, or has a tensor that a Blob cannot
         hold.
     """
-    if not isinstance(weights, Weights):
-        raise TypeError(
-            f"expected what open_weights returns, got {type(weights).__name__}; save_model writes "
-            f"a model"
-        )
-    path = os.fspath(path)
-    target, layers = _target(path), _choose(weights, ())
-    with _refusals(path):
-        if target.name != weights.kind:
-            layers = FORMATS[target.name].prepare(layers)
-        result = _result(weights, layers, path, target, None)
-    if target.name == weights.kind:
-        result.metadata, result.file = weights.metadata, weights.file
-    conversion = _plan(weights, result, target)
+    require_type(weights, Weights, "open_weights returns one, and save_model writes a model")
+    conversion = _plan(weights, os.fspath(path), keeps=True)
     weights.hold_file()  # run() may replace the file, and a later call copies from it
     conversion.run()
 
@@ -245,11 +347,9 @@ def plan_conversion(
             f"these, or write another format, such as .safetensors"
         )
     weights = open_weights(source)
+    patterns = [layers] if isinstance(layers, str) else layers
     try:
-        chosen = _choose(weights, [layers] if isinstance(layers, str) else layers)
-        prepared = FORMATS[target.name].prepare(chosen)
-        result = _result(weights, prepared, path, target, asked)
-        return _plan(weights, result, target)
+        return _plan(weights, path, asked=asked, patterns=patterns)
     except BaseException:
         weights.close()
         raise

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import math
 import struct
 import zipfile
 import zlib
@@ -87,7 +88,7 @@ def _entry(
     if dtype.hasobject:
         # Objects are pickled; `Weights.of_entries` refuses the dtype.
         return shape, dtype, Runs(dtype, ())
-    nbytes = int(np.prod(shape, dtype=object)) * dtype.itemsize
+    nbytes = math.prod(shape) * dtype.itemsize
     if nbytes != info.file_size - start:
         raise ModelFileError(
             f"array {info.filename!r} of shape {shape} and dtype {dtype} needs {nbytes} bytes, "
@@ -101,8 +102,10 @@ def _entry(
             path=file.path,
         )
     values = _values(file, info, dtype, start)
-    strides = [int(np.prod(shape[:axis], dtype=object)) for axis in range(len(shape))]
-    return shape, dtype, StridedValues.of(values, shape, (*strides,)) if in_fortran else values
+    if in_fortran:
+        strides = tuple(math.prod(shape[:axis]) for axis in range(len(shape)))
+        values = StridedValues.of(values, shape, strides)
+    return shape, dtype, values
 
 
 def _values(file: OpenFile, info: zipfile.ZipInfo, dtype: DType, header: int) -> Values:
@@ -162,33 +165,22 @@ class _PackedValues(Values):
     @property
     def grain(self) -> int:
         """All values: they would be unpacked again for the next piece."""
-        return self.info.file_size
+        return max(1, self.count)
 
     def read_into(self, contents: Any, target: Array, *, first: int = 0) -> None:
-        for chunk in self.chunks(contents, target.dtype, first, first + len(target)):
-            target[: len(chunk)] = chunk
-            target = target[len(chunk) :]
-
-    def chunks(
-        self, contents: Any, dtype: DType, first: int = 0, stop: int | None = None
-    ) -> Iterator[Array]:
-        stop = self.count if stop is None else stop
-        itemsize = self.dtype.itemsize
-        buffer: Array = np.empty(max(1, CHUNK // itemsize), self.dtype)
+        values = target if target.dtype == self.dtype else np.empty(len(target), self.dtype)
+        view = values.view(np.uint8).data
         with open_archive(contents, self.info.filename) as archive:
             member: Any = archive.open(self.info)
-            member.seek(self.header + first * itemsize)
-            while first < stop:
-                chunk = buffer[: stop - first]
-                view = chunk.view(np.uint8).data
-                while view:
-                    if not (count := member.readinto(view)):
-                        raise EOFError
-                    view = view[count:]
-                yield chunk.astype(dtype, copy=False)
-                first += len(chunk)
+            member.seek(self.header + first * self.dtype.itemsize)
+            while view:
+                if not (count := member.readinto(view[:CHUNK])):
+                    raise EOFError
+                view = view[count:]
             if member.tell() == self.info.file_size:
                 member.read(1)  # compares the checksum
+        if values is not target:
+            target[:] = values
 
 
 def plan(weights: Weights) -> Write:

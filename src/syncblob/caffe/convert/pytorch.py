@@ -17,7 +17,6 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from syncblob.caffe import blob_values
 from syncblob.caffe.convert.npz import open_archive
@@ -36,21 +35,22 @@ _REFUSED = re.compile(r"Unsupported global: GLOBAL ([\w.]+)")
 
 
 def read(path: str) -> Weights:
-    """Open a file. Reads no values, except those of files older than PyTorch 1.6."""
+    """Open a file. Reads no values, except of files older than PyTorch 1.6 or with odd tensors."""
     torch = import_optional("torch")
     file = OpenFile(path)
     records = _records(file)
-    loaded = _load(torch, file, in_place=bool(records))
+    _, found = _load(torch, file, in_place=bool(records))
+    if any(tensor.is_conj() or tensor.is_neg() for tensor in found.tensors.values()):
+        _, found = _load(torch, file, in_place=False)
     file.require_unchanged()
-    found = _find_state(torch, loaded, path)
     tensors = {
         name: _entry(torch, file, name, each, records) for name, each in found.tensors.items()
     }
     return Weights.of_entries(path, "torch", tensors, file, others=found.others)
 
 
-def _load(torch: ModuleType, file: OpenFile, *, in_place: bool) -> Any:
-    """Load the contents of a file. Tensors in place, on "meta", only know where values are."""
+def _load(torch: ModuleType, file: OpenFile, *, in_place: bool) -> tuple[Any, Found]:
+    """Load a file, and find the tensors of a net; in place, they only know where values are."""
 
     def load(device: str) -> Any:
         stream.seek(0)
@@ -68,9 +68,19 @@ def _load(torch: ModuleType, file: OpenFile, *, in_place: bool) -> Any:
         # If torch refuses the file, its error says why.
         warnings.simplefilter("ignore")
         try:
-            return load("meta" if in_place else "cpu")
+            loaded = load("meta" if in_place else "cpu")
         except NotImplementedError:  # there are no quantized tensors on "meta"
-            return load("cpu")
+            loaded = load("cpu")
+    expected = "expected a state_dict, a dictionary of tensors, or a checkpoint with one of them"
+    if not isinstance(loaded, Mapping):
+        raise ModelFileError(f"{expected}, got {type(loaded).__name__}", path=file.path)
+    try:
+        return loaded, find_net(loaded, lambda value: isinstance(value, torch.Tensor))
+    except (TypeError, ValueError) as error:
+        raise ModelFileError(
+            f"{expected}, but {error}; save a state_dict: torch.save(model.state_dict(), path)",
+            path=file.path,
+        ) from error
 
 
 def _records(file: OpenFile) -> list[tuple[int, int]]:
@@ -95,72 +105,43 @@ def _reason(error: Exception) -> str:
     return "it is damaged, or was not written by torch.save"
 
 
-def _find_state(torch: ModuleType, loaded: Any, path: str) -> Found:
-    """Return the tensors of a state_dict, or of that in a checkpoint."""
-    expected = "expected a state_dict, a dictionary of tensors, or a checkpoint with one of them"
-    if not isinstance(loaded, Mapping):
-        raise ModelFileError(f"{expected}, got {type(loaded).__name__}", path=path)
-    try:
-        return find_net(loaded, lambda value: isinstance(value, torch.Tensor))
-    except (TypeError, ValueError) as error:
-        raise ModelFileError(
-            f"{expected}, but {error}; save a state_dict: torch.save(model.state_dict(), path)",
-            path=path,
-        ) from error
-
-
 def _entry(
     torch: ModuleType, file: OpenFile, name: str, tensor: Any, records: list[tuple[int, int]]
 ) -> Entry:
     storage: Any = tensor.untyped_storage() if tensor.layout is torch.strided else None
     nbytes = tensor.numel() * tensor.element_size()
+    dtype, shape = str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape)
     if storage is None:
         why = f"is {tensor.layout}, not dense"
     elif is_too_dense(nbytes, storage.nbytes()):
         why = f"claims {nbytes} bytes, of which {storage.nbytes()} are stored"
     elif not tensor.is_meta:
-        return tensor.shape, _name_of(tensor), partial(_values, tensor)
+        return shape, dtype, partial(_values, tensor)
     else:
         offset = getattr(storage, "_checkpoint_offset", None)  # PyTorch documents this attribute
         if offset is None:
             why = "has no values (meta)"
         # On "meta", a storage grows to what its tensors claim.
-        elif storage.nbytes() > min(_size_at(records, offset), len(file) - offset):
+        elif storage.nbytes() > min(
+            records[bisect_right(records, (offset, 0)) - 1][1], len(file) - offset
+        ):
             why = "is truncated"
         else:
-            return tensor.shape, _name_of(tensor), _in_file(file, tensor, offset)
+            return shape, dtype, _in_file(dtype, tensor, offset)
     return ModelFileError(f"tensor {name!r} {why}; save a dense tensor", path=file.path)
 
 
-def _size_at(records: list[tuple[int, int]], offset: int) -> int:
-    return records[bisect_right(records, (offset, 0)) - 1][1]
-
-
-def _name_of(tensor: Any) -> str:
-    return str(tensor.dtype).removeprefix("torch.")
-
-
-def _in_file(file: OpenFile, tensor: Any, offset: int) -> Any:
-    """Return where the values of a tensor are, or the function that reads them."""
+def _in_file(name: str, tensor: Any, offset: int) -> Any:
+    """Return where the values of a tensor are, whose storage begins at an offset."""
     try:
-        dtype = as_dtype(_name_of(tensor))
+        dtype = as_dtype(name)
     except TypeError:
         return 0  # `Weights.of_entries` refuses the dtype, and reads no values
     shape, strides = tuple(tensor.shape), tensor.stride()
     count = 1 + sum((dim - 1) * stride for dim, stride in zip(shape, strides, strict=True))
     begin = offset + tensor.storage_offset() * dtype.itemsize
     span = Runs.in_order(dtype, begin, count if tensor.numel() else 0)
-    values = StridedValues.of(span, shape, strides)
-    if not tensor.is_conj() and not tensor.is_neg():
-        return values
-
-    def read() -> Array:
-        array: NDArray[Any] = np.empty(shape, dtype)
-        values.read_into(file, array.reshape(-1))
-        array = array.conj() if tensor.is_conj() else array
-        return -array if tensor.is_neg() else array
-
-    return read
+    return StridedValues.of(span, shape, strides)
 
 
 def _values(tensor: Any) -> Array:
@@ -180,14 +161,10 @@ def plan(weights: Weights) -> Write:
     source = weights.source_file()
 
     def edit(source: OpenFile, path: Path) -> None:
-        loaded = _load(torch, source, in_place=False)
-        tensors = _find_state(torch, loaded, source.path).tensors
+        loaded, found = _load(torch, source, in_place=False)
+        pairs = [(found.tensors[name], blob) for name, blob in weights.tensors.items()]
         # Compare all tensors before the first one is changed: they may share their values.
-        edits = [
-            (tensors[name], blob)
-            for name, blob in weights.tensors.items()
-            if not _has_values(tensors[name], blob)
-        ]
+        edits = [(tensor, blob) for tensor, blob in pairs if not _has_values(tensor, blob)]
         for tensor, blob in edits:
             new = _tensor(torch, blob_values(blob))
             repeats = 0 in tensor.stride() and new.numel() > 1
@@ -296,9 +273,8 @@ def find_net(loaded: Mapping[Any, Any], is_tensor: Callable[[Any], bool]) -> Fou
                 if any(map(is_tensor, value.values())):
                     mixed.append(f"{name!r}, which has tensors and other entries")
     if not nets or _has_names_of_a_net(loose):
-        return flatten(
-            loaded, is_tensor
-        )  # it is a state_dict; or this raises the error that names an entry
+        # It is a state_dict; or this raises the error that names an entry.
+        return flatten(loaded, is_tensor)
     only = _USUAL_KEY if _USUAL_KEY in nets else next(iter(nets))
     if only == _USUAL_KEY or (len(nets) == 1 and _has_names_of_a_net(loaded[only])):
         net = nets.pop(only)

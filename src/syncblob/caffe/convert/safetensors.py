@@ -160,7 +160,21 @@ def _encode(message: NetParameter | LayerParameter) -> str:
 def _parse_description(text: str, path: str, entries: Iterable[str]) -> dict[str, Any]:
     """Return layers, name and settings of a description. Raises ModelFileError if it is wrong."""
     try:
-        return _read_description(json.loads(text), entries)
+        found = json.loads(text)
+        if found["version"] != _VERSION:
+            raise ValueError(f"expected version {_VERSION}, got {found['version']!r}")  # noqa: TRY301  # caught below
+        described = [name for layer in found["layers"] for name in layer["tensors"]]
+        if sorted(described) != sorted(entries):
+            raise ValueError("it is about other tensors")  # noqa: TRY301  # caught below
+        net = parse(NetParameter, b64decode(found["settings"], validate=True))
+        layers = []
+        for layer in found["layers"]:
+            proto = parse(LayerParameter, b64decode(layer["proto"], validate=True))
+            proto.ClearField("blobs")
+            layers.append((Layer.of_own(proto), layer["tensors"]))
+        for field in ("name", "layer", "layers"):
+            net.ClearField(field)
+        return {"layers": layers, "name": str(found["net"]), "settings": net}
     # Deep nesting raises RecursionError; other JSON raises TypeError or KeyError.
     except (ValueError, TypeError, KeyError, RecursionError, DecodeError) as error:
         raise ModelFileError(
@@ -169,19 +183,3 @@ def _parse_description(text: str, path: str, entries: Iterable[str]) -> dict[str
             f"tensors",
             path=path,
         ) from None
-
-
-def _read_description(found: Any, entries: Iterable[str]) -> dict[str, Any]:
-    if found["version"] != _VERSION:
-        raise ValueError(f"expected version {_VERSION}, got {found['version']!r}")
-    if sorted(name for layer in found["layers"] for name in layer["tensors"]) != sorted(entries):
-        raise ValueError("it is about other tensors")
-    net = parse(NetParameter, b64decode(found["settings"], validate=True))
-    layers = []
-    for layer in found["layers"]:
-        proto = parse(LayerParameter, b64decode(layer["proto"], validate=True))
-        proto.ClearField("blobs")
-        layers.append((Layer.of_own(proto), layer["tensors"]))
-    for field in ("name", "layer", "layers"):
-        net.ClearField(field)
-    return {"layers": layers, "name": str(found["net"]), "settings": net}

@@ -1,11 +1,17 @@
-"""The common representation of all formats: layers whose blobs have names."""
+"""The common representation of all formats: layers whose blobs have names.
+
+A tensor is ``<layer>.<part>``. The parts of a layer with at most two blobs are ``weight`` and
+``bias``; those of a BatchNorm layer are ``mean``, ``variance`` and ``scale_factor``, and that of a
+Bias layer is ``bias``. In any other layer they are numbers, from ``0`` on. If several layers with
+blobs have the same name, the second one is named ``<layer>#2``, and so on.
+"""
 
 from __future__ import annotations
 
 import copy
 import math
 import operator
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -15,10 +21,9 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from syncblob.caffe import Layer, NetParameter, squeezed_blobs
-from syncblob.caffe.convert.naming import group_names
 from syncblob.caffe.messages.fields import Array, DType, Shape
 from syncblob.caffe.messages.lazy_blobs import lazy_blob
-from syncblob.caffe.messages.open_file import Descriptor, FileReference, OpenFile
+from syncblob.caffe.messages.open_file import FileReference, OpenFile
 from syncblob.caffe.messages.read_blobproto import BlobIndex
 from syncblob.caffe.messages.string_fields import is_utf8
 from syncblob.caffe.messages.values import Runs, Values
@@ -38,8 +43,7 @@ class LayerWeights(NamedTuple):
     Attributes
     ----------
     layer
-        The layer, with the tensors as its blobs. Its type is ``""``, and it has no settings, if the
-        file does not contain them.
+        The layer, with the tensors as its blobs. Without type and settings if the file has none.
     names
         The names of the tensors, such as ``"conv1.weight"``, in the order of Caffe's blobs.
     """
@@ -83,12 +87,10 @@ class Weights(AbstractContextManager["Weights"]):
     file. Blobs that have not been accessed by then cannot be read. Write into the Blobs, or replace
     those in ``layer.blobs``, to edit the weights; `save_weights` writes the result.
 
-    Parameters
+    Attributes
     ----------
-    path
-        The file.
-    kind
-        Its format, such as ``"safetensors"``.
+    path, kind
+        The file and its format, such as ``"safetensors"``.
     layers
         The layers, in the order of the file.
     closes
@@ -118,7 +120,7 @@ class Weights(AbstractContextManager["Weights"]):
     unreadable: dict[str, str] = field(default_factory=dict)
     metadata: dict[str, str] = field(default_factory=dict)
     file: FileReference | None = None
-    _open: Descriptor | None = field(default=None, init=False)
+    _open: OpenFile | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         self.layers, self.others = tuple(self.layers), tuple(self.others)
@@ -136,7 +138,8 @@ class Weights(AbstractContextManager["Weights"]):
     ) -> Self:
         """Make weights of the tensors of a file, or of none.
 
-        Layers with a tensor that a Blob cannot hold are left out.
+        Layers with a tensor that a Blob cannot hold are left out; if none is left, the reason is
+        raised.
 
         Parameters
         ----------
@@ -148,11 +151,6 @@ class Weights(AbstractContextManager["Weights"]):
             The file.
         layers
             The layers, without blobs, and the names of their tensors; None if the names tell.
-
-        Raises
-        ------
-        ModelFileError
-            The reason why a Blob cannot hold a tensor, if that leaves no layer.
         """
         if layers is None:
             layers = [(Layer(name, type_), names) for name, type_, names in group_names(entries)]
@@ -194,13 +192,7 @@ class Weights(AbstractContextManager["Weights"]):
                 )
 
     def only(self) -> Blob:
-        """Return the only tensor.
-
-        Raises
-        ------
-        ValueError
-            If there is not exactly one.
-        """
+        """Return the only tensor. Raises ValueError if there is not exactly one."""
         blobs = list(self.tensors.values())
         if len(blobs) != 1:
             raise ValueError(
@@ -210,10 +202,7 @@ class Weights(AbstractContextManager["Weights"]):
         return blobs[0]
 
     def source_file(self) -> OpenFile | None:
-        """Return the file whose other contents are written again; None if there is none.
-
-        Raises ModelFileError if it was closed or has changed.
-        """
+        """Return the file whose other contents are written again; None if there is none."""
         file = None if self.file is None else self.file()
         if self.file is not None and file is None:
             raise ModelFileError(
@@ -224,7 +213,7 @@ class Weights(AbstractContextManager["Weights"]):
 
     def hold_file(self) -> None:
         """Keep the file open until `close`, though it is replaced and all values were read."""
-        self._open = None if self.file is None else self.file.hold()
+        self._open = None if self.file is None else self.file()
 
     def close(self) -> None:
         """Close the file. Blobs that have been accessed keep their values."""
@@ -244,20 +233,19 @@ class Weights(AbstractContextManager["Weights"]):
 
 def for_others(layers: Iterable[LayerWeights]) -> list[LayerWeights]:
     """Return layers for other libraries: squeezed, and inner products as (outputs, inputs)."""
-    return [_transpose(each) if has_transpose(each.layer) else each for each in squeeze(layers)]
+    found = squeeze(layers)
+    for at, each in enumerate(found):
+        if has_transpose(each.layer):
+            weight, *others = each.tensors.values()
+            found[at] = each.with_blobs([weight.swapaxes(-1, -2), *others])
+            found[at].layer.proto.inner_product_param.ClearField("transpose")
+    return found
 
 
 def has_transpose(layer: Layer) -> bool:
     """Return whether it is an inner product whose weights are (inputs, outputs)."""
     has_matrix = any(blob.ndim > 1 for blob in layer.blobs[:1])
     return has_matrix and layer.type == "InnerProduct" and layer.proto.inner_product_param.transpose
-
-
-def _transpose(each: LayerWeights) -> LayerWeights:
-    weight, *others = each.tensors.values()
-    turned = each.with_blobs([weight.swapaxes(-1, -2), *others])
-    turned.layer.proto.inner_product_param.ClearField("transpose")
-    return turned
 
 
 def squeeze(layers: Iterable[LayerWeights]) -> list[LayerWeights]:
@@ -300,3 +288,65 @@ def blob_from(read: Read, shape: Shape, dtype: DType) -> Blob:
         return np.ascontiguousarray(read(), dtype).reshape(-1).view(np.uint8)
 
     return Blob.from_source(shape, dtype, read_bytes)
+
+
+# --- names of tensors -----------------------------------------------------------------------------
+
+_BATCH_NORM = "BatchNorm"
+_PARTS = {_BATCH_NORM: ("mean", "variance", "scale_factor"), "Bias": ("bias",)}
+_USUAL_PARTS = ("weight", "bias")
+
+_MOST_DIGITS = 7
+
+# The order of parts in a layer. A name without a dot is the only tensor of its layer.
+_ORDER = {part: place for place, part in enumerate(("", *_USUAL_PARTS, *_PARTS[_BATCH_NORM]))}
+
+
+def name_tensors(layers: Iterable[tuple[str, str, int]]) -> list[list[str]]:
+    """Return tensor names for layers, given the name, type and number of blobs of each."""
+    found: list[list[str]] = []
+    taken: set[str] = set()
+    # For each layer name and its parts, the number to try first: all smaller ones are taken.
+    numbers: dict[tuple[str, Sequence[str]], int] = {}
+    for layer, kind, count in layers:
+        parts = _PARTS.get(kind, _USUAL_PARTS)
+        parts = parts[:count] if count <= len(parts) else tuple(map(str, range(count)))
+        number = numbers.get((layer, parts), 1)
+        while not taken.isdisjoint(
+            names := [f"{name_with_number(layer, number)}.{part}" for part in parts]
+        ):
+            number += 1
+        numbers[layer, parts] = number
+        taken.update(names)
+        found.append(names)
+    return found
+
+
+def name_with_number(name: str, number: int) -> str:
+    """Return the name of the first, the second, … of several layers of one name."""
+    return name if number == 1 else f"{name}#{number}"
+
+
+def group_names(names: Iterable[str]) -> list[tuple[str, str, list[str]]]:
+    """Group tensors into layers by their names."""
+    groups: dict[str, list[str]] = {}
+    for name in names:
+        layer, dot, _ = name.rpartition(".")
+        groups.setdefault(layer if dot else name, []).append(name)
+    found = []
+    for layer, members in groups.items():
+        parts = {name: name[len(layer) + 1 :] for name in members}
+        places = {name: _place(part) for name, part in parts.items()}
+        kind = _BATCH_NORM if set(parts.values()) == set(_PARTS[_BATCH_NORM]) else ""
+        found.append((layer, kind, sorted(members, key=places.__getitem__)))
+    return found
+
+
+def _place(part: str) -> tuple[int, int]:
+    """Return the sort key of a part; unknown parts come last, in their own order."""
+    if part in _ORDER:
+        return 0, _ORDER[part]
+    # int() also accepts other digits, and raises for very long numbers.
+    if part.isascii() and part.isdigit() and len(part) <= _MOST_DIGITS:
+        return 1, int(part)
+    return 2, 0

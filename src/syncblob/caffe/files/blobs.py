@@ -27,12 +27,7 @@ def read_blob(path: Source) -> Blob:
     Parameters
     ----------
     path
-        The file, or an open binary file, as for `open_model`.
-
-    Raises
-    ------
-    ModelFileError
-        If it is not such a file, or is damaged.
+        The file, or an open binary file, as for `open_model`, whose errors apply.
     """
     file = open_source(path)
     with WireReader.of_file(file) as reader:
@@ -62,11 +57,10 @@ def write_blob(blob: Any, path: Target, *, write_diff: bool | None = None) -> No
     Raises
     ------
     TypeError
-        If the dtype is not float32, float64, float16 or bfloat16. The latter two are widened. If
-        `blob` is not an array but a model or a path.
+        If the dtype is not float32, float64, float16 or bfloat16. The latter two are widened.
     ValueError
-        If the extension is that of another format, if the message would have 2 GiB or more, or if
-        there are more than 32 axes.
+        If the extension is that of another format, the message would have 2 GiB or more, or there
+        are more than 32 axes.
     """
     if isinstance(blob, (str, os.PathLike, Mapping)):
         raise TypeError(

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -29,8 +30,15 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from syncblob.caffe._pb.caffe_pb2 import LayerParameter
-from syncblob.caffe.files.net_messages import LayersInFile
-from syncblob.caffe.messages.fields import MOST_ELEMENTS, MOST_OBJECTS, Array, DType, Shape, Write
+from syncblob.caffe.messages.fields import (
+    MOST_AXES,
+    MOST_ELEMENTS,
+    MOST_OBJECTS,
+    Array,
+    DType,
+    Shape,
+    Write,
+)
 from syncblob.caffe.messages.lazy_blobs import blob_values, had_diff, has_values, lazy_blob
 from syncblob.caffe.messages.open_file import OpenFile, stream_of
 from syncblob.caffe.messages.pieces import (
@@ -40,7 +48,7 @@ from syncblob.caffe.messages.pieces import (
     wire_dtype,
     write_pieces,
 )
-from syncblob.caffe.messages.read_blobproto import BlobIndex
+from syncblob.caffe.messages.read_blobproto import BlobIndex, LayersInFile
 from syncblob.caffe.messages.string_fields import at_place, decode_text, encode_text, put_texts
 from syncblob.caffe.messages.values import Rows, Runs, Values
 from syncblob.caffe.nets.infer_shapes import param_name
@@ -364,8 +372,6 @@ class _Dataset(NamedTuple):
 
 def plan_hdf5(layers: Sequence[Layer], *, write_diff: bool | None) -> Write:
     """Return a function that writes layers as ``.caffemodel.h5`` into an existing file."""
-    h5py = import_optional("h5py", "hdf5")
-    _require_names(layers)
     shared = {
         name: entry.blob
         for layer in layers
@@ -388,28 +394,26 @@ def plan_hdf5(layers: Sequence[Layer], *, write_diff: bool | None) -> Write:
                 diffs.append(_Dataset(b"diff/" + place, diff, found.shape))
     roots = [b"data"] + [b"diff"] * bool(diffs)
     groups = [b"%s/%s" % (root, encode_text(layer.name)) for root in roots for layer in layers]
-    return _plan(h5py, roots + groups, data + diffs)
+    return _plan(data + diffs, roots + groups)
 
 
 def plan_state_hdf5(facts: Mapping[str, int | bytes], history: Sequence[Blob]) -> Write:
     """Return a function that writes a ``.solverstate.h5`` into an existing file."""
-    h5py = import_optional("h5py", "hdf5")
     datasets = [
         _dataset(b"history/%d" % number, blob, f"history {number}")
         for number, blob in enumerate(history)
     ]
-    return _plan(h5py, [b"history"], datasets, facts)
+    return _plan(datasets, [b"history"], facts)
 
 
 def plan_tree(tensors: Mapping[str, Blob]) -> Write:
     """Return a function that writes a dataset for each tensor into an existing file."""
-    h5py = import_optional("h5py", "hdf5")
-    datasets = [
-        _Dataset(encode_text(name), BlobValues(blob, blob.dtype), blob.shape)
-        for name, blob in tensors.items()
-    ]
-    groups = {each.place.rpartition(b"/")[0] for each in datasets} - {b""}
-    return _plan(h5py, sorted(groups), datasets)
+    return _plan(
+        [
+            _Dataset(encode_text(name), BlobValues(blob, blob.dtype), blob.shape)
+            for name, blob in tensors.items()
+        ]
+    )
 
 
 def plan_edit(source: OpenFile, tensors: Mapping[str, Blob]) -> Write:
@@ -449,20 +453,32 @@ def plan_edit(source: OpenFile, tensors: Mapping[str, Blob]) -> Write:
 
 
 def _plan(
-    h5py: ModuleType,
-    groups: Sequence[bytes],
     datasets: list[_Dataset],
+    groups: Sequence[bytes] = (),
     facts: Mapping[str, int | bytes] | None = None,
 ) -> Write:
     """Return a function that writes a file. Raise ValueError if it could not be read again."""
     facts = facts or {}
-    steps = [group.split(b"/") for group in groups]
-    places = {b"/".join(path[:end]) for path in steps for end in range(1, len(path) + 1)}
-    count = len(places) + len(datasets) + len(facts)
+    places = Counter([*groups, *(dataset.place for dataset in datasets)])
+    steps = {place: place.split(b"/") for place in places}
+    above = {b"/".join(path[:end]) for path in steps.values() for end in range(1, len(path))}
+    for place, path in steps.items():
+        is_odd = b"\0" in place or not {b"", b"."}.isdisjoint(path)
+        if is_odd or places[place] > 1 or (place in above and place not in groups):
+            raise ValueError(
+                f"HDF5 cannot hold {decode_text(place)!r}{' twice' * (places[place] > 1)}: "
+                f"expected names that are neither empty nor '.', also between '/', and each of one "
+                f"layer, blob or group; rename it (model.rename), or write another format"
+            )
+    all_groups = sorted({*groups, *above})
+    count = len(all_groups) + len(datasets) + len(facts)
+    axes = max((len(dataset.shape) for dataset in datasets), default=0)
     longest = max((len(fact) for fact in facts.values() if isinstance(fact, bytes)), default=0)
+    levels = max((group.count(b"/") + 1 for group in all_groups), default=0)
     for limit, found, what in (
+        (MOST_AXES, axes, "axes"),
         (MOST_OBJECTS, count, "groups and datasets"),
-        (_MOST_LEVELS - 1, max(map(len, steps), default=0), "groups within each other"),
+        (_MOST_LEVELS - 1, levels, "groups within each other"),
         (_MOST_TEXT - 1, longest, "bytes of text"),
     ):
         if found > limit:
@@ -471,7 +487,7 @@ def _plan(
                 f"would have {found}; write another format, or several files"
             )
     # Each group precedes those within it.
-    return partial(_write, h5py, sorted(places), datasets, facts)
+    return partial(_write, import_optional("h5py", "hdf5"), all_groups, datasets, facts)
 
 
 def _dataset(place: bytes, blob: Blob, name: str) -> _Dataset:
@@ -483,25 +499,6 @@ def _dataset(place: bytes, blob: Blob, name: str) -> _Dataset:
                 f"Caffe's blobs have at most {MOST_ELEMENTS} elements, got shape {blob.shape}"
             )
     return _Dataset(place, BlobValues(blob, dtype), blob.shape)
-
-
-def _require_names(layers: Sequence[Layer]) -> None:
-    """Refuse duplicate names, and names that would not be found again."""
-    seen: set[str] = set()
-    datasets = {f"{layer.name}/{number}" for layer in layers for number in range(len(layer.blobs))}
-    for layer in layers:
-        name = layer.name
-        steps = name.split("/")
-        prefixes = {"/".join(steps[: depth + 1]) for depth in range(len(steps))}
-        is_bad = "\0" in name or not {"", "."}.isdisjoint(steps)
-        if is_bad or name in seen or prefixes & datasets:
-            what = "two layers" if name in seen else "a layer"
-            raise ValueError(
-                f"Caffe's HDF5 format cannot hold {what} of the name {name!r}: expected one that "
-                f"is neither empty nor '.', also between '/', and is not that of another layer or "
-                f"blob; rename it (model.rename), or write a .caffemodel"
-            )
-        seen.add(name)
 
 
 def _write(

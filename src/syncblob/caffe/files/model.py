@@ -13,22 +13,30 @@ from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
 
 from syncblob.caffe._pb.caffe_pb2 import LayerParameter, NetParameter, NetState, NetStateRule, Phase
 from syncblob.caffe.files.caffe_hdf5 import index_hdf5, plan_hdf5
 from syncblob.caffe.files.file_types import is_hdf5, require_path
-from syncblob.caffe.files.net_messages import Origin, file_pieces, index_model, model_pieces
 from syncblob.caffe.files.recognise import plan_message, require_message
-from syncblob.caffe.messages.fields import Write
+from syncblob.caffe.messages.fields import LEGACY_AXES, Write
 from syncblob.caffe.messages.file_objects import Source, Target, open_source, open_target
-from syncblob.caffe.messages.lazy_blobs import lazy_blob
-from syncblob.caffe.messages.pieces import write_pieces
-from syncblob.caffe.messages.string_fields import decode_text, parse, put_texts
-from syncblob.caffe.messages.upgrade_old_nets import upgrade_net
-from syncblob.caffe.messages.wire import WireReader
+from syncblob.caffe.messages.lazy_blobs import find_unchanged, lazy_blob
+from syncblob.caffe.messages.open_file import FileReference, OpenFile
+from syncblob.caffe.messages.pieces import FileRange, Piece, blob_field, size_of, write_pieces
+from syncblob.caffe.messages.read_blobproto import BlobIndex, LayersInFile, MessageIndex
+from syncblob.caffe.messages.string_fields import (
+    at_place,
+    decode_text,
+    parse,
+    put_texts,
+    require_list,
+    require_type,
+)
+from syncblob.caffe.messages.upgrade_old_nets import upgrade_layers, upgrade_net
+from syncblob.caffe.messages.wire import WireReader, length_field, length_header
 from syncblob.caffe.nets.copy_trained_layers import CopyReport, copy_trained_layers
 from syncblob.caffe.nets.infer_shapes import NetShapes, fill_layers, infer_shapes
 from syncblob.caffe.nets.layer import Layer, LayerBlobs, own_copy, serialise
@@ -48,15 +56,12 @@ class ModelFile(MutableMapping[str, Layer]):
 
     You can replace, add, rename and remove layers. `save_model` writes the result; the file that
     was opened does not change. If several layers have the same name, the mapping has the first, as
-    in Caffe, and `layers` has all of them. Names that are not UTF-8 are decoded with
-    ``errors="surrogateescape"``, like file names in Python, so that
-    ``name.encode(errors="surrogateescape")`` gives the bytes back. `settings` is a message with the
-    settings of the net besides its name and its layers; you can change it. `origin`, what the model
-    was read from, is for this package.
+    in Caffe, and `layers` has all. ``name.encode(errors="surrogateescape")`` gives the bytes of a
+    name that is not UTF-8. `settings` is a message with the settings of the net besides its name
+    and its layers; you can change it. `origin`, what the model was read from, is for this package.
 
-    The file stays open as long as a Blob has values that were not read. Later, saving opens it
-    again, to copy what has not changed, if it is still the same. Windows cannot replace or delete
-    an open file; `close` closes it earlier.
+    The file stays open as long as a Blob has values that were not read. Saving opens it again, to
+    copy what has not changed. Windows cannot replace an open file; `close` closes it earlier.
 
     Parameters
     ----------
@@ -69,13 +74,8 @@ class ModelFile(MutableMapping[str, Layer]):
     __slots__ = ("_by_name", "_order", "name", "origin", "settings")
 
     def __init__(self, name: str = "", layers: Iterable[Layer] = ()) -> None:
-        if not isinstance(name, str):
-            raise TypeError(
-                f"expected the name of the net, then its layers, got {type(name).__name__} as the "
-                f"name; ModelFile(layers=[...]) makes a net without a name"
-            )
-        if isinstance(layers, Layer):
-            raise TypeError("expected a list of layers, got one Layer; put it in a list: [layer]")
+        require_type(name, str, "ModelFile(layers=[...]) makes a net without a name")
+        require_list(layers, "layers", Layer)
         self.name: str = name
         self.settings: NetParameter = NetParameter()
         self.origin: Origin | None = None
@@ -113,7 +113,7 @@ class ModelFile(MutableMapping[str, Layer]):
             A NetParameter. It is copied.
         phase
             Take only the layers that Caffe would run in this phase, ``"TRAIN"`` or ``"TEST"``,
-            according to their include and exclude rules. Not case-sensitive. None takes all layers.
+            according to their include and exclude rules. None takes all layers.
         level, stages
             The level and the stages that the rules are compared with. As in Caffe, the stages in
             the definition's own ``state`` are added.
@@ -121,13 +121,9 @@ class ModelFile(MutableMapping[str, Layer]):
         Raises
         ------
         ValueError
-            If a layer has both include and exclude rules, which Caffe refuses too, or if there is
-            no such phase.
+            If a layer has both include and exclude rules, or there is no such phase.
         """
-        if isinstance(stages, str):
-            raise TypeError(
-                f"expected a list of stages, got one string; put it in a list: [{stages!r}]"
-            )
+        require_list(stages, "stages")
         own = upgrade_net(
             own_copy(NetParameter, net, "read_prototxt(path) reads one from a .prototxt")
         )
@@ -173,28 +169,22 @@ class ModelFile(MutableMapping[str, Layer]):
     def copy_trained_layers_from(self, source: ModelFile | str | os.PathLike[str]) -> CopyReport:
         """Copy the weights of another model, layer by layer, as Caffe's function of that name.
 
-        Layers are matched by name. The number and the shapes of their blobs must be equal. If a
-        layer of this model has no blobs yet, they are compared with its settings and the shapes of
-        its bottoms instead, to the extent that these are known. Leading axes of 1 of blobs in the
-        older formats are ignored, and the blob gets the shape that it has in this model. Everything
-        is checked before anything changes.
+        Layers are matched by name. The number and the shapes of their blobs must be equal; those of
+        a layer that has no blobs yet are compared with its settings and the shapes of its bottoms,
+        as far as these are known. Leading axes of 1 of blobs in the older formats are ignored, and
+        the blob gets the shape that it has in this model. Everything is checked before anything
+        changes.
 
         If a layer has Blobs, the values are written into them, and they keep their dtype: views,
         parameters and layers that share them see the new values. A layer without Blobs gets new
         ones. Values that the source has not read stay in its file until the new Blob is used, even
-        if the source is closed; other values are copied. Parameters with the same name
-        (``param { name: "w" }``) share one Blob. The two models share no memory.
+        if the source is closed. Parameters with the same name (``param { name: "w" }``) share one
+        Blob. The two models share no memory.
 
         Parameters
         ----------
         source
             The model that has the weights, or the path of one.
-
-        Returns
-        -------
-        CopyReport
-            The layers that were copied, those of this model that the source lacks, and those of
-            the source that were ignored because this model lacks them.
 
         Raises
         ------
@@ -212,32 +202,25 @@ class ModelFile(MutableMapping[str, Layer]):
 
         Reads no values, runs nothing, and does not change the model. Some types of forks have
         shapes too: Axpy, BN, ConvolutionDepthwise, Correlation, DepthwiseConvolution,
-        DetectionOutput, Interp, Normalize, PSROIPooling, Permute, PriorBox, Proposal (and
-        py-faster-rcnn's ProposalLayer), ROIPooling, ReLU6, Reorg, Resample, ShuffleChannel and
-        Upsample. If their settings matter, read the definition by
-        ``read_prototxt(path, forks=True)``.
+        DetectionOutput, Interp, Normalize, PSROIPooling, Permute, PriorBox, Proposal (and py-
+        faster-rcnn's ProposalLayer), ROIPooling, ReLU6, Reorg, Resample, ShuffleChannel and
+        Upsample. If their settings matter, read the definition by ``read_prototxt(path,
+        forks=True)``.
 
         Parameters
         ----------
         shapes
             Shapes that the settings do not contain, by the names of the blobs in the net: those of
             data in a database, of inputs without a layer, and of tops of layers of unknown types.
-            Shapes of other data layers and inputs override the settings. The shape
-            of the labels follows from that of the first top of a layer that reads images.
-
-        Returns
-        -------
-        NetShapes
-            The shapes that are known, and in ``missing`` those that must be given for the others.
+            Those of other data layers and inputs override the settings. The shape of the labels
+            follows from that of the first top of a layer that reads images.
 
         Raises
         ------
-        TypeError
-            If a shape is not a sequence of integers.
         ValueError
-            If shapes do not fit each other or the settings, or a blob is the top of two layers,
-            such as layers for different phases. Settings that say nothing about shapes are not
-            checked. If there is no blob of a name in `shapes`.
+            If shapes do not fit each other or the settings, a blob is the top of two layers, such
+            as layers for different phases, or there is no blob of a name in `shapes`. Settings that
+            say nothing about shapes are not checked.
         """
         return infer_shapes(self._with_inputs(), shapes or {})
 
@@ -249,9 +232,9 @@ class ModelFile(MutableMapping[str, Layer]):
     ) -> tuple[str, ...]:
         """Add the blobs that Caffe would allocate to layers without blobs, and fill them.
 
-        Layers that have blobs keep them; they must match. Parameters with the same name
-        (``param { name: "w" }``) share a Blob. Layers of types that Caffe does not have stay as
-        they are. The Blobs are float32, on the default device, and their values are on the host.
+        Layers that have blobs keep them; they must match. Parameters with the same name share a
+        Blob. Layers of types that Caffe does not have stay as they are. The Blobs are float32, on
+        the default device, and their values are on the host.
 
         Parameters
         ----------
@@ -268,7 +251,7 @@ class ModelFile(MutableMapping[str, Layer]):
 
         Raises
         ------
-        TypeError, ValueError
+        ValueError
             As for `infer_shapes`; or if a shape is missing, a filler does not fit, or layers cannot
             share a parameter. The model has not changed then.
         """
@@ -313,11 +296,7 @@ class ModelFile(MutableMapping[str, Layer]):
         return tuple(self._order)
 
     def close(self) -> None:
-        """Close the file.
-
-        Blobs keep the values that they have read. Accessing unread values raises ValueError.
-        Closing twice does nothing.
-        """
+        """Close the file. Blobs keep values that were read; accessing others raises ValueError."""
         if self.origin is not None:
             self.origin.file.close()
 
@@ -329,10 +308,7 @@ class ModelFile(MutableMapping[str, Layer]):
 
     @property
     def params(self) -> Mapping[str, LayerBlobs]:
-        """The blobs of all layers that have any, by the name of the layer, as in pycaffe.
-
-        ``model.params["conv1"][0]`` is ``model["conv1"].blobs[0]``.
-        """
+        """The blobs of all layers that have any, by the name of the layer, as in pycaffe."""
         return MappingProxyType({name: layer.blobs for name, layer in self.items() if layer.blobs})
 
     if not TYPE_CHECKING:  # so that type checkers report unknown names
@@ -380,14 +356,9 @@ class ModelFile(MutableMapping[str, Layer]):
         Parameters
         ----------
         layer
-            The layer. It is copied; its Blobs are shared.
+            The layer, of a name that the model does not have. It is copied; its Blobs are shared.
         before, after
             The name of the layer to insert it before, or after. The default is the end.
-
-        Raises
-        ------
-        ValueError
-            If there is a layer with its name already, or if both `before` and `after` are given.
         """
         added = _copy(layer)
         if added.name in self._by_name:
@@ -403,13 +374,7 @@ class ModelFile(MutableMapping[str, Layer]):
         self._insert(added, place)
 
     def rename(self, old: str, new: str) -> None:
-        """Rename the first layer with a name. Bottoms and tops stay.
-
-        Raises
-        ------
-        ValueError
-            If there is a layer `new` already.
-        """
+        """Rename the first layer with a name, to one that no layer has. Bottoms and tops stay."""
         layer = self[old]
         if new != old and new in self._by_name:
             raise ValueError(f"cannot rename layer {old!r}: there is a layer {new!r} already")
@@ -474,10 +439,7 @@ class _Order:
 
 
 def _copy(layer: Layer, name: str | None = None) -> Layer:
-    if not isinstance(layer, Layer):
-        raise TypeError(
-            f"a model is a mapping of layers; expected a Layer, got {type(layer).__name__}"
-        )
+    require_type(layer, Layer, "a model is a mapping of layers")
     proto = copy.deepcopy(layer.proto)
     if name is not None:
         put_texts(proto, "name", [name])
@@ -515,19 +477,19 @@ def _meets(state: NetState, rule: NetStateRule) -> bool:
 def open_model(path: Source) -> ModelFile:
     """Open a ``.caffemodel`` file of the formats V2 and V1, or a ``.caffemodel.h5``.
 
-    The format is recognised by the contents of the file. Layers of the older format appear as
-    Caffe upgrades them. HDF5 files only have names and blobs; their layers are ordered by name.
+    The format is recognised by the contents of the file. Layers of the older format appear as Caffe
+    upgrades them. HDF5 files only have names and blobs; their layers are ordered by name.
 
     Only names and shapes are read. The values of a Blob are read when it is first accessed; until
     then, its head is UNINITIALIZED. The Blobs have the precision of the file: usually float32, else
-    float64 or, from NVCaffe, float16. If data and diff differ in precision, both get the higher
-    one. A gradient in the file becomes ``blob.diff``.
+    float64 or, from NVCaffe, float16; the higher one of data and diff. A gradient in the file
+    becomes ``blob.diff``.
 
     Parameters
     ----------
     path
-        The file, or an open binary file, such as that of ``gzip.open(path)``. Its rest is copied
-        to an unnamed temporary file, and the values stay there until they are accessed.
+        The file, or an open binary file, such as that of ``gzip.open(path)``. Its rest is copied to
+        an unnamed temporary file, and the values stay there until they are accessed.
 
     Raises
     ------
@@ -558,9 +520,8 @@ def save_model(
     """Write a model to a file, which is replaced as a whole or not at all.
 
     Unchanged blobs are copied from the file that was opened, and fields that syncblob does not know
-    are kept: saving an unchanged model gives the same bytes. Everything is checked before the
-    first byte is written, and values are written piece by piece. `path` may be the file that was
-    opened.
+    are kept: saving an unchanged model gives the same bytes. Everything is checked before the first
+    byte is written, and values are written piece by piece. `path` may be the file that was opened.
 
     Parameters
     ----------
@@ -568,10 +529,9 @@ def save_model(
         The model. Blobs whose newest values are on an accelerator are read on the host.
     path
         The file. The extensions ``.h5`` and ``.hdf5`` select Caffe's HDF5 format, which needs h5py
-        (``pip install 'syncblob[hdf5]'``) and only holds the names of layers and their blobs. All
-        others, and none, select ``.caffemodel``, but extensions of other formats are refused.
-        Or an open binary file: it is written from its current position on, after all checks, and
-        its name, if it has one, selects the format.
+        and only holds the names of layers and their blobs. All others, and none, select
+        ``.caffemodel``, but extensions of other formats are refused. Or an open binary file: it is
+        written from its current position on, and its name, if it has one, selects the format.
     write_diff
         Whether to write the gradients too; None writes those that were in the file.
     upgrade
@@ -581,13 +541,13 @@ def save_model(
     Raises
     ------
     TypeError
-        If the dtype of a blob is not float32, float64, float16 or bfloat16; the latter two are
-        widened. If `model` is not a ModelFile.
+        If the dtype of a blob is not float32, float64, float16 or bfloat16. The latter two are
+        widened.
     ValueError
         If the ``proto`` of a layer has another name or blobs. If the format cannot hold the model:
         2 GiB in a ``.caffemodel``; in HDF5, two layers with the same name, or a name that is empty
-        or ``.`` between slashes. If the extension is that of a format that `save_model` does not
-        write, such as ``.npz``; ``syncblob.caffe.convert`` does.
+        or ``.`` between slashes. If the extension is that of another format, such as ``.npz``,
+        which `syncblob.caffe.convert` writes.
     """
     hdf5 = require_path(path, "caffemodel")
     write = plan_model(model, hdf5=hdf5, write_diff=write_diff, upgrade=upgrade)
@@ -610,24 +570,15 @@ def plan_model(
     hdf5
         Whether to write Caffe's HDF5 format; else a ``.caffemodel``.
     write_diff, upgrade
-        As for `save_model`.
+        As for `save_model`, whose errors apply.
 
     Returns
     -------
     callable
-        It takes the path of the file, which it overwrites, and raises OSError if that fails.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As for `save_model`. No values have been read then, except those that had to be compared
-        with the file.
+        It takes the path of the file, which it overwrites. No values have been read before, except
+        those that had to be compared with the file.
     """
-    if not isinstance(model, ModelFile):
-        raise TypeError(
-            f"expected a ModelFile, got {type(model).__name__}; write_blob(blob, path) writes one "
-            f"blob, save_model(model, path) a model"
-        )
+    require_type(model, ModelFile, "write_blob(blob, path) writes one blob")
     model.require_consistent()
     return plan_consistent(model, hdf5=hdf5, write_diff=write_diff, upgrade=upgrade)
 
@@ -643,3 +594,86 @@ def plan_consistent(
         return partial(write_pieces, pieces)
     pieces = pieces or model_pieces(model, write_diff=write_diff)
     return plan_message(pieces, "caffemodel", "this model")
+
+
+# --- nets as messages -----------------------------------------------------------------------------
+
+
+class Origin(NamedTuple):
+    """What a net was read from."""
+
+    file: FileReference
+    """The file, which stays open only for values that have not been read."""
+    lone: OpenFile | None
+    """The same, if it has no name, and so is lost when it is closed; else None."""
+    version: int | None
+    """The format of its layers; None in HDF5."""
+    settings: bytes
+    """The settings of the net there, as `serialise` returns them."""
+    layers: tuple[tuple[bytes, tuple[BlobIndex, ...]], ...]
+    """The settings of each layer there, and its blobs."""
+
+
+def index_model(reader: WireReader) -> tuple[int, NetParameter, LayersInFile]:
+    """Return the format of the layers in a file, the net, and these."""
+    parsed = MessageIndex(reader, NetParameter)
+    version = 1 if parsed.message.layers else 2
+    try:
+        net = upgrade_layers(parsed.message)
+    except ValueError as error:
+        raise reader.error(str(error), 0) from error
+    indexed: LayersInFile = []
+    for proto in net.layer:
+        blobs = tuple(parsed.blob(blob, decode_text(proto.name)) for blob in proto.blobs)
+        proto.ClearField("blobs")
+        indexed.append((proto, blobs))
+    return version, net, indexed
+
+
+_NO_NAME = length_field(NetParameter.NAME_FIELD_NUMBER, b"")
+"""An empty name: without it the file of an empty net would have no bytes, or none of a net."""
+
+
+def file_pieces(
+    model: ModelFile, *, hdf5: bool, write_diff: bool | None, upgrade: bool
+) -> list[Piece]:
+    """Return the file that a model was read from, if it would be written as it is, else nothing."""
+    origin = model.origin
+    file = None if origin is None else origin.file()
+    if (
+        origin is None
+        or file is None
+        or hdf5 != (origin.version is None)
+        or (upgrade and origin.version == 1)
+        or (not hdf5 and serialise(model.message()) != origin.settings)
+        or len(model.layers) != len(origin.layers)
+    ):
+        return []
+    is_unchanged = all(
+        settings == serialise(layer.proto)
+        and [find_unchanged(blob, write_diff=write_diff) for blob in layer.blobs]
+        == [(file, blob) for blob in blobs]
+        for layer, (settings, blobs) in zip(model.layers, origin.layers, strict=True)
+    )
+    # In HDF5, the copy keeps attributes and times that a new file would not have.
+    return [FileRange(file, 0, len(file))] if is_unchanged else []
+
+
+def model_pieces(model: ModelFile, *, write_diff: bool | None) -> list[Piece]:
+    """Return the message of a net, as a new one; see `plan_model`."""
+    pieces: list[Piece] = [serialise(model.message())]
+    for layer in model.layers:
+        with at_place(f"layer {layer.name!r}"):
+            payload = _layer(layer, write_diff=write_diff)
+        pieces += [length_header(NetParameter.LAYER_FIELD_NUMBER, size_of(*payload)), *payload]
+    return pieces if model.name or model.layers else [*pieces, _NO_NAME]
+
+
+def _layer(layer: Layer, *, write_diff: bool | None) -> list[Piece]:
+    """Return the message of a layer: its settings, then its blobs."""
+    pieces: list[Piece] = [serialise(layer.proto)]
+    at = layer.proto.BLOBS_FIELD_NUMBER
+    for number, (blob, legacy) in enumerate(layer.blobs.entries):
+        old = legacy and blob.ndim == LEGACY_AXES
+        pieces += blob_field(at, f"blob {number}", blob, write_diff=write_diff, legacy=old)
+    return pieces

@@ -232,8 +232,10 @@ def _is_layer(kind: type[LayerParameter | V1LayerParameter], part: Part) -> bool
 
 def _framework_of(message: Part, path: str) -> str:
     """Return which file of another framework it is, in words; ``""`` if none that is known."""
-    if path.lower().endswith(".mnn") and not _is_sound(message):
-        return "a model of MNN's (.mnn)"
+    fields = message.fields
+    begins = len(fields) == _MOST_FIELDS or (bool(fields) and fields[-1].stop == message.stop)
+    if path.lower().endswith(".mnn") and not begins:
+        return "a model of MNN's (.mnn)"  # which is no message at all
     kinds = message.kinds
     numbers = {number for number, _ in kinds}
     first = {number: message.parts(number)[0] for number, kind in kinds if kind is _LENGTH}
@@ -255,12 +257,6 @@ def _framework_of(message: Part, path: str) -> str:
         "a net of Caffe2 (NetDef)": not versioned and any(map(_is_operator, message.parts(2))),
     }
     return next((words for words, fit in fits.items() if fit), "")
-
-
-def _is_sound(message: Part) -> bool:
-    """Return whether it begins like a message at all."""
-    fields = message.fields
-    return len(fields) == _MOST_FIELDS or (bool(fields) and fields[-1].stop == message.stop)
 
 
 def _is_node(part: Part) -> bool:

@@ -13,7 +13,14 @@ from syncblob.caffe.messages.file_objects import Source, Target, open_source, op
 from syncblob.caffe.messages.lazy_blobs import lazy_blob
 from syncblob.caffe.messages.pieces import Piece, blob_field
 from syncblob.caffe.messages.read_blobproto import MessageIndex
-from syncblob.caffe.messages.string_fields import at_place, decode_text, encode_text, put_texts
+from syncblob.caffe.messages.string_fields import (
+    at_place,
+    decode_text,
+    encode_text,
+    put_texts,
+    require_list,
+    require_type,
+)
 from syncblob.caffe.messages.wire import WireReader
 from syncblob.caffe.nets.layer import as_named_blob
 from syncblob.formats import Blob
@@ -32,14 +39,9 @@ class SolverState:
     current_step
         The number of steps that the learning rate has taken.
     history
-        One Blob for each learnable parameter, in the order of the net. AdaDelta and Adam have two:
-        the first ones of all parameters come before the second ones. Values from a file are not
-        read before they are accessed.
-
-    Raises
-    ------
-    TypeError
-        If `history` is one array instead of a list.
+        A list of one Blob for each learnable parameter, in the order of the net. AdaDelta and Adam
+        have two: the first ones of all parameters come before the second ones. Values from a file
+        are not read before they are accessed.
     """
 
     iter: int = 0
@@ -48,11 +50,7 @@ class SolverState:
     history: list[Blob] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        if hasattr(self.history, "shape"):
-            raise TypeError(
-                f"expected a list of arrays as history, got one array of shape "
-                f"{self.history.shape}; put it in a list: [array]"
-            )
+        require_list(self.history, "arrays as history")
 
 
 def open_solver_state(path: Source) -> SolverState:
@@ -61,12 +59,7 @@ def open_solver_state(path: Source) -> SolverState:
     Parameters
     ----------
     path
-        The file, or an open binary file, as for `open_model`.
-
-    Raises
-    ------
-    ModelFileError
-        If it is not such a file, or is damaged.
+        The file, or an open binary file, as for `open_model`, whose errors apply.
     """
     file = open_source(path)
     with WireReader.of_file(file) as reader:
@@ -92,31 +85,26 @@ def save_solver_state(state: SolverState, path: Target) -> None:
         values are on an accelerator are read on the host. Unchanged Blobs are copied from the file
         that was opened.
     path
-        The file. The extensions ``.h5`` and ``.hdf5`` select Caffe's HDF5 format, which needs h5py
-        (``pip install 'syncblob[hdf5]'``). All others, and none, select ``.solverstate``, but
-        extensions of other formats are refused. Or an open binary file, as for `save_model`.
+        The file. The extensions ``.h5`` and ``.hdf5`` select Caffe's HDF5 format, which needs h5py.
+        All others, and none, select ``.solverstate``, but extensions of other formats are refused.
+        Or an open binary file, as for `save_model`.
 
     Raises
     ------
     TypeError
-        If `state` is not a SolverState, or a number, name or array in it has the wrong type. Arrays
-        must be float32 or float64; float16 and bfloat16 are widened.
+        If a number, name or array in it has the wrong type. Arrays must be float32 or float64;
+        float16 and bfloat16 are widened.
     ValueError
-        If a number is not an int32, if `learned_net` is no name, if the file would have 2 GiB or
-        more and is not HDF5, or if the extension is that of another format.
+        If a number is not an int32, the file would have 2 GiB or more and is not HDF5, or the
+        extension is that of another format.
     """
-    if not isinstance(state, SolverState):
-        raise TypeError(
-            f"expected a SolverState, got {type(state).__name__}; save_model(model, path) writes a "
-            f"model"
-        )
+    require_type(state, SolverState, "save_model(model, path) writes a model")
     hdf5 = require_path(path, "solverstate")
     first, last = messages.SolverState(), messages.SolverState()
     for message, name in (first, "iter"), (last, "current_step"):
         with at_place(name):
             setattr(message, name, operator.index(getattr(state, name)))
-    if not isinstance(state.learned_net, str):
-        raise TypeError(f"expected a string as learned_net, got {state.learned_net!r}")
+    require_type(state.learned_net, str, "learned_net is the name of a file")
     state.__post_init__()  # the history may have been assigned
     history = [
         as_named_blob(f"history {number}", array) for number, array in enumerate(state.history)

@@ -24,15 +24,13 @@ _PIECE = 1 << 20
 class Readable(Protocol):
     """An object with the method ``read`` of a binary file."""
 
-    def read(self, size: int = ..., /) -> bytes:
-        """Return up to `size` bytes."""
+    def read(self, size: int = ..., /) -> bytes: ...
 
 
 class Writable(Protocol):
     """An object with the method ``write`` of a binary file."""
 
-    def write(self, data: bytes, /) -> object:
-        """Write bytes."""
+    def write(self, data: bytes, /) -> object: ...
 
 
 Source = str | os.PathLike[str] | Readable
@@ -107,8 +105,8 @@ def _write_all(data: bytes, stream: Any) -> None:
 
 
 _FULL = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
-_SYSTEM_ERROR = re.compile(r"\(os error (\d+)\)|errno = (\d+)")
-"""The number of a system error in messages of safetensors, which is in Rust, and of HDF5."""
+_SYSTEM_ERROR = re.compile(r"errno = (\d+)")
+"""The number of a system error in messages of HDF5."""
 
 
 @contextlib.contextmanager
@@ -130,8 +128,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     ValueError
         If `path` exists and is not a regular file.
     OSError
-        If the directory cannot be written. If the disk is full, with the path, whatever exception
-        a library raised in the block.
+        If the disk is full, with the path, whatever exception a library raised in the block.
     """
     target = Path(os.path.realpath(path))
     mode = None
@@ -171,7 +168,7 @@ def _full_disk(error: BaseException) -> int | None:
     while cause is not None:
         number = cause.errno if isinstance(cause, OSError) else None
         if found := _SYSTEM_ERROR.search(str(cause)):
-            number = int(found[1] or found[2])
+            number = int(found[1])
         if number in _FULL:
             return number
         cause = cause.__cause__ or cause.__context__

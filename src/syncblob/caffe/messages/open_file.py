@@ -217,10 +217,6 @@ class FileReference:
         file.put(descriptor, self)
         return file
 
-    def hold(self) -> Descriptor | None:
-        """Return what keeps the file open as long as it exists; None if the file is not open."""
-        return self._descriptor()
-
     def __deepcopy__(self, _memo: object) -> FileReference:
         made = copy.copy(self)
         made.note(None)

@@ -28,7 +28,7 @@ import numpy as np
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import DecodeError, Message
 
-from syncblob.caffe._pb.caffe_pb2 import BlobProto
+from syncblob.caffe._pb.caffe_pb2 import BlobProto, LayerParameter
 from syncblob.caffe.messages.fields import (
     DATA,
     DIFF,
@@ -87,6 +87,10 @@ class BlobIndex:
         if self.of_caffe:
             dtype = _float_for(dtype, dtype if self.diff is None else self.diff.dtype)
         return dtype.newbyteorder("=")
+
+
+LayersInFile = list[tuple[LayerParameter, tuple[BlobIndex, ...]]]
+"""Layers in the current format, without their blobs, and where these are."""
 
 
 @cache
@@ -197,7 +201,16 @@ class MessageIndex(Generic[M]):
             raise reader.error(f"{error}: the {reader.subject} is damaged", found.start) from error
         for name, values in ("data", data), ("diff", diff):
             if values.count != math.prod(shape) and (values.count or name == "data"):
-                raise reader.error(_miscount(name, shape, values.count), found.start)
+                why = (
+                    "the shape or the values are damaged"
+                    if values.count
+                    else "perhaps a net without weights, or a fork of Caffe stores them its own way"
+                )
+                raise reader.error(
+                    f"a blob of shape {shape} needs {math.prod(shape)} values of {name}, got "
+                    f"{values.count}: {why}",
+                    found.start,
+                )
         return BlobIndex(shape, legacy, data, diff if diff.count else None, found.start, found.stop)
 
     def _values(self, proto: BlobProto, found: _Blob, name: str) -> Values:
@@ -283,10 +296,3 @@ def _run_of(reader: WireReader, field: Field, dtype: DType) -> list[Run]:
             field.start,
         )
     return [Run(field.start, count, dtype.itemsize)] if count else []
-
-
-def _miscount(name: str, shape: Shape, count: int) -> str:
-    expected = f"a blob of shape {shape} needs {math.prod(shape)} values of {name}, got {count}"
-    if count:
-        return f"{expected}: the shape or the values are damaged"
-    return f"{expected}: perhaps a net without weights, or a fork of Caffe stores them its own way"

@@ -140,6 +140,22 @@ def require_complete(message: Any) -> None:
         )
 
 
+# --- errors ---------------------------------------------------------------------------------------
+
+
+def require_type(value: object, kind: type, advice: str) -> None:
+    """Raise TypeError, with advice, if an argument is of another type."""
+    if not isinstance(value, kind):
+        raise TypeError(f"expected a {kind.__name__}, got {type(value).__name__}; {advice}")
+
+
+def require_list(values: object, what: str, one: type = str) -> None:
+    """Raise TypeError if an argument is one string, array or the like in place of a list."""
+    if isinstance(values, one) or hasattr(values, "shape"):
+        shown = repr(values) if isinstance(values, str) else type(values).__name__
+        raise TypeError(f"expected a list of {what}, got {shown}; put it in a list: [{shown}]")
+
+
 @contextlib.contextmanager
 def at_place(place: str) -> Iterator[None]:
     """Prefix the message of an error with a place."""

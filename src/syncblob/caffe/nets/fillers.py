@@ -68,11 +68,6 @@ def _unit_ball(shape: Shape, _: FillerParameter, random: np.random.Generator) ->
     return rows.reshape(shape)
 
 
-def _xavier(shape: Shape, filler: FillerParameter, random: np.random.Generator) -> _Values:
-    limit = math.sqrt(3 / _fan(shape, filler))
-    return _uniform(shape, -limit, limit, random)
-
-
 def _fan(shape: Shape, filler: FillerParameter) -> float:
     """Return the divisor of the variance."""
     count = math.prod(shape)
@@ -99,5 +94,7 @@ _FILLERS: dict[str, Callable[[Shape, FillerParameter, np.random.Generator], _Val
     ),
     "positive_unitball": _unit_ball,
     "uniform": lambda shape, filler, random: _uniform(shape, filler.min, filler.max, random),
-    "xavier": _xavier,
+    "xavier": lambda shape, filler, random: _uniform(
+        shape, -(limit := math.sqrt(3 / _fan(shape, filler))), limit, random
+    ),
 }

@@ -19,6 +19,7 @@ from syncblob.caffe.messages.string_fields import (
     parse,
     put_texts,
     require_complete,
+    require_list,
 )
 from syncblob.formats import Blob, memory_of, unshaped
 
@@ -38,19 +39,13 @@ class Layer:
     name
         The name; ``""`` if the file has none.
     type
-        The type, such as ``"Convolution"``. The type numbers of V1 files are translated; a number
-        that Caffe does not know becomes ``""``.
+        The type, such as ``"Convolution"``; ``""`` for a number in a V1 file that Caffe does not
+        know.
     bottoms, tops
-        Names of the inputs and the outputs.
+        Lists of the names of the inputs and the outputs.
     blobs
-        The weights: for a convolution the kernels, then the bias. Arrays of any library. As in
-        `Blob.asarray`, their memory is adopted if possible.
-
-    Raises
-    ------
-    TypeError
-        If `bottoms` or `tops` is one string, or `blobs` one array, instead of a list of them; or
-        if a name is not a string.
+        A list of the weights: for a convolution the kernels, then the bias. Arrays of any library.
+        As in `Blob.asarray`, their memory is adopted if possible.
     """
 
     __slots__ = ("_blobs", "_proto")
@@ -169,10 +164,9 @@ class Layer:
     def proto(self) -> LayerParameter:
         """All settings, as a LayerParameter message without blobs.
 
-        It is upgraded as Caffe does if the file has an older format. It is the same message each
-        time, and changing it changes the layer. Do not change its name, which belongs to the model,
-        or add blobs, which belong in `blobs`: `save_model` refuses both.
-        ``copy.deepcopy(layer.proto)`` is independent of the layer.
+        It is upgraded as Caffe does if the file has an older format. Changing it changes the layer.
+        Do not change its name, which belongs to the model, or add blobs, which belong in `blobs`:
+        `save_model` refuses both. ``copy.deepcopy(layer.proto)`` is independent of the layer.
         """
         return self._proto
 
@@ -201,17 +195,10 @@ class Layer:
         index
             The index of the blob.
         array
-            A Blob, or an array of any library; see `Blob.asarray`. A list of numbers gets the
-            dtype of the old Blob.
+            A Blob, or an array of any library; see `Blob.asarray`. A list of numbers gets the dtype
+            of the old Blob. Integers in place of floats raise TypeError.
         resize
-            Whether the shape may change.
-
-        Raises
-        ------
-        TypeError
-            If the Blob has floats and the array does not.
-        ValueError
-            If the shape differs and `resize` is False.
+            Whether the shape may change; else another one raises ValueError.
         """
         self._blobs.replace(index, array, resize=resize)
 
@@ -235,24 +222,19 @@ class Entry(NamedTuple):
 
 
 def _restore(blob: Blob, shape: Shape, legacy: bool) -> Entry:
-    return Entry(blob if blob.shape == shape else blob.reshape(shape), legacy)
-
-
-def _entry(blob: Blob, *, legacy: bool = False) -> Entry:
-    """Make an entry. `legacy` is that of the entry that it replaces."""
-    return Entry(blob, is_legacy(blob) or (legacy and blob.ndim == LEGACY_AXES))
+    return Entry(blob.reshape(shape) if blob.shape != shape else blob, legacy)
 
 
 class LayerBlobs(MutableSequence[Blob]):
     """The blobs of a layer. Accepts arrays of any library and returns Blobs.
 
     A list of numbers gets the dtype of the Blob that it replaces. An array keeps its own dtype, and
-    integers in place of floats raise TypeError, because Caffe's files do not hold integers.
-    An array of another shape raises ValueError; use `Layer.replace_blob` to change the shape.
-    Writing into a Blob of the sequence changes the layer, and so does resizing it.
+    integers in place of floats raise TypeError, because Caffe's files do not hold integers. An
+    array of another shape raises ValueError; use `Layer.replace_blob` to change the shape. Writing
+    into a Blob of the sequence changes the layer, and so does resizing it.
 
-    A Blob without a name is named after its layer and its index, such as ``"conv1[0]"``. The
-    log and `Blob.explain` show the name. `entries` is for this package.
+    A Blob without a name is named after its layer and its index, such as ``"conv1[0]"``. The log
+    and `Blob.explain` show the name. `entries` is for this package.
 
     Parameters
     ----------
@@ -299,15 +281,11 @@ class LayerBlobs(MutableSequence[Blob]):
 
     def insert(self, index: int, value: Any) -> None:
         """Insert an array before a Blob."""
-        self.entries.insert(index, _entry(self._as_blob(index, value)))
+        self.entries.insert(index, self._entry(index, value))
         self._name_blobs()
 
     def assign(self, blobs: Iterable[Any]) -> None:
-        """Replace all Blobs by any number of arrays of any shapes.
-
-        Each array replaces the Blob with its index: a list of numbers gets that Blob's dtype, and
-        integers in place of floats raise TypeError. Nothing has changed then.
-        """
+        """Replace all Blobs by any number of arrays of any shapes, under the rules for dtypes."""
         self.put(self._entries_of(blobs, self.entries))
 
     def put(self, entries: list[Entry]) -> None:
@@ -331,47 +309,36 @@ class LayerBlobs(MutableSequence[Blob]):
 
     def _entries_of(self, blobs: Iterable[Any], old: Sequence[Entry] = ()) -> list[Entry]:
         """Make entries from arrays. They replace the entries of `old`, one by one."""
-        if isinstance(blobs, LayerBlobs):
-            for at, (entry, replaced) in enumerate(zip(blobs.entries, old, strict=False)):
-                self._in_place_of(replaced, at, entry.blob)
-            return list(blobs.entries)
-        if hasattr(blobs, "shape"):
-            raise TypeError(
-                f"layer {self.layer!r}: expected a list of arrays as blobs, got one array of shape "
-                f"{tuple(blobs.shape)}; put it in a list: [array]"
-            )
-        return [
-            _entry(
-                self._in_place_of(old[at], at, blob) if at < len(old) else self._as_blob(at, blob)
-            )
-            for at, blob in enumerate(blobs)
-        ]
+        require_list(blobs, f"arrays as blobs of layer {self.layer!r}")
+        made = [self._entry(at, blob, *old[at : at + 1]) for at, blob in enumerate(blobs)]
+        return list(blobs.entries) if isinstance(blobs, LayerBlobs) else made
 
-    def _as_blob(self, index: int, array: Any, dtype: DTypeLike | None = None) -> Blob:
-        return as_named_blob(f"layer {self.layer!r}, blob {index}", array, dtype)
-
-    def _in_place_of(self, old: Entry, index: int, array: Any) -> Blob:
-        """Return an array as a Blob that can replace another one."""
-        dtype = old.blob.dtype
+    def _entry(self, index: int, array: Any, old: Entry | None = None) -> Entry:
+        """Make an entry of an array, which may replace another entry."""
+        dtype, place = (
+            None if old is None else old.blob.dtype,
+            f"layer {self.layer!r}, blob {index}",
+        )
         # Python numbers have no dtype.
-        blob = self._as_blob(index, array, dtype if isinstance(array, (list, tuple)) else None)
-        if blob.dtype.kind in _NO_FLOATS and dtype.kind not in _NO_FLOATS:
+        blob = as_named_blob(place, array, dtype if isinstance(array, (list, tuple)) else None)
+        if dtype and dtype.kind not in _NO_FLOATS and blob.dtype.kind in _NO_FLOATS:
             raise TypeError(
-                f"layer {self.layer!r}, blob {index}: expected floats, as {dtype}, got "
-                f"{blob.dtype}; convert them first: array.astype({dtype.name!r})"
+                f"{place}: expected floats, as {dtype}, got {blob.dtype}; convert them first: "
+                f"array.astype({dtype.name!r})"
             )
-        return blob
+        was_legacy = old is not None and old.legacy and blob.ndim == LEGACY_AXES
+        return Entry(blob, is_legacy(blob) or was_legacy)
 
     def replace(self, index: int, array: Any, *, resize: bool = False) -> None:
         """Replace a Blob by another array; see `Layer.replace_blob`."""
         old = self._entry_at(index)
-        blob = self._in_place_of(old, index, array)
-        if blob.shape != old.blob.shape and not resize:
+        new = self._entry(index, array, old)
+        if new.blob.shape != old.blob.shape and not resize:
             raise ValueError(
                 f"layer {self.layer!r}, blob {index}: expected shape {old.blob.shape}, got "
-                f"{blob.shape}; replace_blob(..., resize=True) changes the shape on purpose"
+                f"{new.blob.shape}; replace_blob(..., resize=True) changes the shape on purpose"
             )
-        self.entries[index] = _entry(blob, legacy=old.legacy)
+        self.entries[index] = new
         self._name_blobs()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
@@ -392,11 +359,7 @@ def as_named_blob(place: str, array: Any, dtype: DTypeLike | None = None) -> Blo
 
 
 def _as_texts(what: str, values: Iterable[str]) -> list[str]:
-    if isinstance(values, str):
-        raise TypeError(
-            f"expected a list of names as {what}, got the string {values!r}; put it in a list: "
-            f"[{values!r}]"
-        )
+    require_list(values, f"names as {what}")
     texts = list(values)
     for text in texts:
         if not isinstance(text, str):

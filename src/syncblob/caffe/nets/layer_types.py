@@ -395,10 +395,6 @@ def _spp(settings: Any, bottom: Shape) -> list[Shape]:
 # --- products and sequences -----------------------------------------------------------------------
 
 
-def _inner_product(settings: Any, bottom: Shape) -> list[Shape]:
-    return [(*bottom[: _axis_of(settings.axis, bottom)], _outputs(settings))]
-
-
 def _inner_product_blobs(settings: Any, *bottoms: Shape) -> list[ExpectedBlob]:
     inputs = math.prod(bottoms[0][_axis_of(settings.axis, bottoms[0]) :]) if bottoms else None
     dims = (settings.num_output, inputs)
@@ -649,17 +645,16 @@ def _batch_loss(
 # --- layers that read data ------------------------------------------------------------------------
 
 
-def _input(layer: LayerParameter) -> list[Partial | None]:
-    shapes = [tuple(shape.dim) for shape in layer.input_param.shape]
-    return _for_tops(shapes or [None], len(layer.top))
-
-
-def _dummy_data(layer: LayerParameter) -> list[Partial | None]:
-    settings, count = layer.dummy_data_param, len(layer.top)
-    dims = [settings.num, settings.channels, settings.height, settings.width]
-    if not any(dims):
-        return _for_tops([tuple(shape.dim) for shape in settings.shape], count)
-    return list(zip(*(_for_tops(list(values), count) for values in dims), strict=True))
+def _of_shapes(layer: LayerParameter) -> list[Partial | None]:
+    """Return the shapes in the settings of Input, and of DummyData, which may have old ones."""
+    settings: Any = layer.input_param if layer.type == "Input" else layer.dummy_data_param
+    count = len(layer.top)
+    if layer.type == "DummyData":
+        dims = [settings.num, settings.channels, settings.height, settings.width]
+        if any(dims):
+            return list(zip(*(_for_tops(list(values), count) for values in dims), strict=True))
+    shapes: list[Partial | None] = [tuple(shape.dim) for shape in settings.shape]
+    return _for_tops(shapes or [None] * (layer.type == "Input"), count)
 
 
 def _for_tops(values: list[Any], count: int) -> list[Any]:
@@ -781,12 +776,6 @@ def _roi_pooling(settings: Any, bottom: Shape, regions: Shape) -> list[Shape]:
     return [(_sides(regions)[0], _sides(bottom)[1], *dims)]
 
 
-def _proposal(layer: LayerParameter, *_bottoms: Shape) -> list[Shape]:
-    # rbgirshick/py-faster-rcnn, lib/rpn/proposal_layer.py, and synopsys-caffe, proposal_layer.cpp.
-    # The number of regions is known at run time only.
-    return [(1, 5) if layer.type == "Python" else (1, 1, 1, 5), (1, 1, 1, 1)]
-
-
 def _reorg(settings: Any, bottom: Shape) -> list[Shape]:
     # eric612/MobileNet-YOLO, reorg_layer.cpp.
     num, channels, height, width = _sides(bottom)
@@ -860,6 +849,7 @@ _LOSSES = "EuclideanLoss HingeLoss MultinomialLogisticLoss SigmoidCrossEntropyLo
 _TYPES = {
     **dict.fromkeys(_NEURONS.split(), LayerType(lambda _, bottom: [bottom])),
     **dict.fromkeys(_IMAGES, LayerType(_images, "", 0, 0)),
+    **dict.fromkeys(("DummyData", "Input"), LayerType(_of_shapes, "", 0, 0, 1)),
     # Caffe adds a top to a loss that has none.
     **dict.fromkeys(_LOSSES.split(), LayerType(_batch_loss, "", 2, 2, 0)),
     # yonghenglh6/DepthwiseConvolution is a convolution whose group says it all.
@@ -881,7 +871,6 @@ _TYPES = {
     "ContrastiveLoss": LayerType(_batch_loss, "", 3, 3, 0),
     "Crop": LayerType(_crop, "crop_param", 2, 2),
     "Data": LayerType(_images, "", 0, 0, 1),
-    "DummyData": LayerType(_dummy_data, "", 0, 0, 1),
     "Eltwise": LayerType(_eltwise, "", 2, _ANY),
     "Embed": LayerType(
         lambda settings, bottom: [(*bottom, _outputs(settings))],
@@ -896,8 +885,11 @@ _TYPES = {
     "HDF5Output": LayerType(lambda *_: [], "", 2, 2),
     "Im2col": LayerType(_im2col, "convolution_param"),
     "InfogainLoss": LayerType(_label_loss, "infogain_loss_param", 2, 3, 0),
-    "InnerProduct": LayerType(_inner_product, "inner_product_param", blobs=_inner_product_blobs),
-    "Input": LayerType(_input, "", 0, 0, 1),
+    "InnerProduct": LayerType(
+        lambda settings, bottom: [(*bottom[: _axis_of(settings.axis, bottom)], _outputs(settings))],
+        "inner_product_param",
+        blobs=_inner_product_blobs,
+    ),
     "LSTMUnit": LayerType(_lstm_unit, "", 3, 3),
     "MVN": LayerType(lambda _, bottom: [tuple(_sides(bottom))]),
     "PReLU": LayerType(_same_with_channels, "prelu_param", blobs=_factors),
@@ -930,7 +922,12 @@ _TYPES = {
     "PSROIPooling": LayerType(_psroi_pooling, "psroi_pooling_param", 2, 2),
     "Permute": LayerType(_permute, "permute_param"),
     "PriorBox": LayerType(_prior_box, "prior_box_param", 2, 2),
-    "Proposal": LayerType(_proposal, "", 3, 3, 1),
+    # rbgirshick/py-faster-rcnn, lib/rpn/proposal_layer.py, and synopsys-caffe, proposal_layer.cpp.
+    # The number of regions is known at run time only.
+    "Proposal": LayerType(
+        lambda layer, *_: [(1, 5) if layer.type == "Python" else (1, 1, 1, 5), (1, 1, 1, 1)],
+        *("", 3, 3, 1),
+    ),
     "ROIPooling": LayerType(_roi_pooling, "roi_pooling_param", 2, 2),
     "Reorg": LayerType(_reorg, "reorg_param"),
     "Resample": LayerType(_resample, "resample_param", 1, 2),

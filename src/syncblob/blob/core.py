@@ -779,7 +779,7 @@ class BlobCore:
                 # A borrow over a window has to be an alias there; see `hand_out.borrow`.
                 writable = None
             elif (
-                side is Side.HOST
+                (side is Side.HOST or not home.native)
                 and layout.dtype in SUPPORTED
                 and (layout.contiguous or not layout.backwards)
             ):

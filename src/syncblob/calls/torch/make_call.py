@@ -94,7 +94,7 @@ class Call:
             # Also after a failure, because work queued before it still runs.
             if isinstance(home, CudaBackend):
                 # CuPy's stream, on which transfers wait, comes after torch's.
-                home.join()
+                home.order.join()
                 home.order.note([loan.owner for _, loan in self._read.values()])
             timed_computations.ended(home, plan.name, beginning)
 
@@ -121,7 +121,7 @@ class Call:
             for place in {*plan.read, *plan.tensors, *plan.nested} - plan.written.keys():
                 operands[place] = replaced(operands[place], torch.Tensor, self._apart)
         if isinstance(self._home, CudaBackend):
-            self._home.join()
+            self._home.order.join()
 
     def _read_tensor(self, x: BlobCore) -> torch.Tensor:
         """Return a tensor to read."""

@@ -184,9 +184,7 @@ def push_from_host(
     push(ledger, side, stream, start, stop, "async_gpu_push")
 
 
-def push(  # noqa: PLR0913, PLR0917  # a copy
-    ledger: Ledger, side: Side, stream: object, start: int, stop: int, reason: str
-) -> None:
+def push(ledger: Ledger, side: Side, stream: object, start: int, stop: int, reason: str) -> None:
     """Start to upload the bytes of a range that the host holds and an accelerator lacks."""
     if ledger.buffers.windows[side].whole is None:
         provide(ledger, side, start, stop, reason)
@@ -235,7 +233,7 @@ def _plan_push(  # a copy
     )
 
 
-def _start(  # noqa: PLR0913, PLR0917  # a copy
+def _start(
     origin: Side, stream: object, uploads: list[Upload], ledger: Ledger, change: Change, reason: str
 ) -> tuple[Windows, Sequence[Upload]]:
     """Start to copy the pieces of a push or a pull, and list them."""

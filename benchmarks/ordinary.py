@@ -34,6 +34,8 @@ DEVICES = {"host": "cpu", "simulated": "simulated:0"}
 # and the calls of np.add above a rival.
 MEDIAN, INSIDE, ABOVE_COPIES = 3.0, 6, 10e-6
 ADDS = {"NumPy": 10.0, "torch": 12.0}
+# The goal of a call on large arrays, in NumPy's time.
+LARGE = 1.5
 
 
 def _calls(lines: str) -> dict[str, str]:
@@ -104,6 +106,19 @@ OTHER_CALLS = _calls(
     xp.moveaxis(x, 0, 1); xp.tril(x); xp.max(x, axis=1) -> torch.amax(x, 1); np.unique(i);
     xp.linspace(0, 1, 8); xp.full((8, 8), 2.0); xp.ones_like(x); xp.broadcast_to(v, (8, 8))
     """
+)
+# On arrays of a million elements, and slices of them.
+LARGE_CALLS = (
+    "x + y",
+    "x += o",
+    "x.sum()",
+    "np.sqrt(x)",
+    "x[100:900] + 1",
+    "x[::2] * y[::2]",
+    "x[:, 100:900].sum()",
+    "x[100:900] = y[100:900]",
+    "x[:, 100:900] = 0",
+    "x[10:20] + y[10:20]",
 )
 # Calls, and the Blobs that the other side writes before each, so that a call has to copy.
 AFTER_THE_OTHER_SIDE = {
@@ -192,6 +207,7 @@ def measure(timer: Timer) -> Measured:
         rows = tables.beside("NumPy", "ordinary calls", CALLS)
         rows += tables.beside("torch", "PyTorch's functions", TORCH_CALLS)
         rows += tables.beside("NumPy", "calls chosen without a look at the code", OTHER_CALLS)
+        rows += tables.large()
         tables.after_the_other_side()
     return Measured([*rows, *tables.copies], notes)
 
@@ -238,6 +254,21 @@ class Tables:
         for name in steady:
             goal, cell = Goal(INSIDE, "value"), Cell(f"{name}: inside", "value")
             yield line(package_calls(ours[name]), unit="calls", goal=goal, cell=cell)
+
+    def large(self) -> list[Row]:
+        """Time calls on large arrays and slices of them, beside NumPy."""
+        arrays = {name: np.ones((1000, 1000), np.float32) for name in "xyo"}
+        rows = []
+        for text in LARGE_CALLS:
+            calls = {"NumPy": function(text, {"np": np, **arrays})}
+            for name, device in DEVICES.items():
+                blobs = {one: as_blob(array, device) for one, array in arrays.items()}
+                calls[name] = function(text, {"np": np, **blobs})
+            times = self._timer.medians(calls, rounds=30, seconds=0.001, of=min)
+            line = partial(Row, "calls on large arrays", text, rival="NumPy", goal=Goal(LARGE))
+            rival = times["NumPy"]
+            rows += [line(times[name], rival_value=rival, cell=Cell(name)) for name in DEVICES]
+        return rows
 
     def _names(self, device: str) -> dict[str, Any]:
         return operands(lambda array: as_blob(array, device), self._torch, namespace=xp)

@@ -209,7 +209,7 @@ def full_like(
     return full(x.shape, fill_value, dtype=dtype, device=x.device if device is None else device)
 
 
-def linspace(  # noqa: PLR0913  # the standard's
+def linspace(
     start: complex | Blob,
     stop: complex | Blob,
     /,

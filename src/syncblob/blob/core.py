@@ -169,7 +169,7 @@ class BlobCore:
         self.accessor_arrays = NOTHING_KEPT
 
     @classmethod
-    def from_memory(  # noqa: PLR0913  # the fields of a Blob
+    def from_memory(
         cls,
         memory: SyncedMemory,
         layout: Layout,

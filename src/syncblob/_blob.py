@@ -129,7 +129,7 @@ class Blob(Operators, Views, Replacements, CaffeMath, Creation):
                 "changes its shape, share_data() its memory"
             )
         layout = dense_layout(shape, dtype)
-        self._fill_untouched(layout, home_of(device))
+        self._init_fields(layout, home_of(device))
         if name:
             self.memory.name = name
 

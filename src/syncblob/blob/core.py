@@ -158,7 +158,7 @@ class BlobCore:
 
     # --- making ----------------------------------------------------------------------------------
 
-    def _fill_untouched(self, layout: Layout, home: Home) -> None:
+    def _init_fields(self, layout: Layout, home: Home) -> None:
         self.raw_array = self.gradient = self._base = None
         self.home = home
         self.shortcut = NO_SHORTCUT
@@ -181,7 +181,7 @@ class BlobCore:
     ) -> Self:
         """Make a Blob over an existing memory; `home` defaults to that of the memory's device."""
         blob = cls.__new__(cls)
-        blob._fill_untouched(layout, memory.device_home if home is None else home)
+        blob._init_fields(layout, memory.device_home if home is None else home)
         blob.known_memory = memory
         blob.gradient = gradient
         blob._base = base

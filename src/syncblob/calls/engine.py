@@ -30,7 +30,7 @@ from syncblob.devices.host import LARGE
 from syncblob.interop.adopt import array_in
 from syncblob.memory import CONST, MUTABLE, from_the_start
 from syncblob.memory.loans import Reference
-from syncblob.memory.operations import leave_room, lines
+from syncblob.memory.operations import leave_room, line
 from syncblob.transfers import may_compute_directly
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ _CALL = """
 """
 _CALL_QUEUED = """
     try:
-        if lines:
+        if line:
             leave_room(home)
         result = {compute}
     except MemoryError:
@@ -221,7 +221,7 @@ _NAMES: dict[str, Any] = {
     "MUTABLE": MUTABLE,
     "SCALAR_CLASSES": SCALAR_CLASSES,
     "SUPPORTED": SUPPORTED,
-    "lines": lines,
+    "line": line,
     "ndarray": ndarray,
 }
 _FUNCTIONS = (

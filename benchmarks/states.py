@@ -37,7 +37,7 @@ from syncblob import (
     record_transfers,
 )
 from syncblob.devices import Side, accelerator
-from syncblob.memory.untracked_aliases import expose
+from syncblob.memory.accesses import expose
 
 # A function of two 8x8 Blobs and a Blob of indices.
 Call = Callable[[Any, Any, Any], object]

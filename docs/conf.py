@@ -44,7 +44,7 @@ if not all(map(find_spec, ("torch",))):
     suppress_warnings = ["autodoc.import_object"]
 
 _PRIVATE = (
-    "Access|AnyBlob|BlobProto|Explanation|Function|LayerParameter|Layout|Loans|Moment|NetParameter|OpenFile|Place|"
+    "Access|AnyBlob|BlobProto|Explanation|Function|Gradient|LayerParameter|Layout|Loans|Moment|NetParameter|OpenFile|Place|"
     "Readable|SolverParameter|Source|Spans|Transition|Values|Writable|_SimulatedPush|_Work"
 )
 nitpick_ignore_regex = [

@@ -22,7 +22,7 @@ import syncblob
 from syncblob.devices import SimulatedBackend, cuda, simulation
 from syncblob.devices import accelerator as accelerator_named
 from syncblob.errors import NoDeviceError
-from syncblob.memory import access_plan, room, windows
+from syncblob.memory import changes, room, windows
 
 settings.register_profile(
     "default", deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
@@ -148,7 +148,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 def exact_parts() -> Iterator[None]:
     """Copy exactly the parts asked for, also of small memories, so that tests can count them."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(access_plan, "SMALL", 0)
+        patch.setattr(changes, "SMALL", 0)
         yield
 
 

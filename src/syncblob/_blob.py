@@ -36,7 +36,7 @@ from syncblob.calls.operators import Operators
 from syncblob.devices import HOST, Device, Side, home_of
 from syncblob.interop import export_cuda, export_dlpack, export_numpy
 from syncblob.memory import CONST, MUTABLE, OVERWRITE, Head
-from syncblob.memory.untracked_aliases import assume_unaliased, refresh
+from syncblob.memory.accesses import assume_unaliased, refresh
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
@@ -665,7 +665,7 @@ class Blob(Operators, Views, Replacements, CaffeMath, Creation):
         """
         if na_value is ...:
             return self.__array__(dtype, copy or None)
-        return export_numpy.filled(self.__array__(None, copy or None), dtype, na_value)
+        return export_numpy.fill_missing(self.__array__(None, copy or None), dtype, na_value)
 
     @property
     def ctypes(self) -> Any:
@@ -717,9 +717,9 @@ class Blob(Operators, Views, Replacements, CaffeMath, Creation):
             and copy is None
         ):
             array, layout = kept.exported.view(), self.layout
-            loans = self.memory.ledger.own_loans(Side.HOST)
-            loans.lease(array, "DLPack", layout.start, layout.stop, user_instruction())
-            if kept.shortcut.writable:
+            loans, reach = self.memory.ledger.own_loans(), (layout.start, layout.stop)
+            loans.lend(array, "DLPack", Side.HOST, *reach, user_instruction())
+            if kept.shortcut.writable and self.memory.ledger.loans is loans:
                 return array.__dlpack__(max_version=max_version)
         capsule = export_dlpack.export(
             self.memory,

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import os
 import threading
-import weakref
 from typing import Any, Never
 
-# Objects in the order of creation. Nothing iterates over the dictionary itself, because entries may
-# vanish at any time, on any thread.
-_notified: dict[weakref.ref[Any], None] = {}
-_forget = _notified.pop
+from syncblob._weak_list import WeakList
+
+_notified = WeakList()
 
 
 def notify(forked: Any) -> None:
@@ -22,7 +20,7 @@ def notify(forked: Any) -> None:
 
     No other thread exists there yet.
     """
-    _notified[weakref.ref(forked, _forget)] = None
+    _notified.add(forked)
 
 
 def is_lost(lock: threading.RLock) -> bool:
@@ -73,10 +71,8 @@ class LostLock:
 
 
 def _after_fork_in_child() -> None:
-    for reference in list(_notified):
-        forked = reference()
-        if forked is not None:
-            forked.after_fork()
+    for forked in _notified.living():
+        forked.after_fork()
 
 
 if hasattr(os, "register_at_fork"):

@@ -19,8 +19,8 @@ from syncblob import Blob, Head, StaleAliasWarning, SyncedMemory, record_transfe
 from syncblob._layout import Layout
 from syncblob.devices import Side
 from syncblob.memory import Access
-from syncblob.memory.borrows_and_aliases import Loans
-from syncblob.memory.untracked_aliases import assume_unaliased, expose
+from syncblob.memory.accesses import assume_unaliased, expose
+from syncblob.memory.loans import Loans
 
 COUNT = 4
 WHOLE = Layout.raw(COUNT)

@@ -16,8 +16,7 @@ from in_threads import in_threads
 from syncblob import Blob, Head, StaleAliasWarning, simulated
 from syncblob.devices import Side
 from syncblob.devices.host import NumpyHome
-from syncblob.memory.borrows_and_aliases import Borrows, Loans
-from syncblob.memory.living_arrays import Reference
+from syncblob.memory.loans import BORROW, Loan, Loans
 
 COUNT = 4
 READS = {Side.HOST: "cpu_data", Side.ACCELERATOR: "gpu_data"}
@@ -68,8 +67,8 @@ def used(way: Way, *, both_sides: bool = False) -> Blob:
 
 def loans(blob: Blob) -> list[tuple[int, int]]:
     """Return the numbers of borrows and aliases of each side."""
-    sides = [blob.memory.ledger.loans[side] for side in Side]
-    return [(len(side.borrows), len(side.leases)) for side in sides]
+    sides = [[loan.kind is BORROW for loan in blob.memory.ledger.loans.of(side)] for side in Side]
+    return [(sum(borrows), len(borrows) - sum(borrows)) for borrows in sides]
 
 
 @WAY
@@ -110,17 +109,17 @@ def test_while_there_is_one_buffer_nobody_is_waited_for(way: Way) -> None:
 
 def test_what_another_thread_does_meanwhile_ends_no_borrow_that_is_still_to_come() -> None:
     blob = used(BORROWS[0])
-    borrows = blob.memory.ledger.loans[Side.HOST].borrows
+    loans = blob.memory.ledger.loans
     meddled = []
 
-    class Meddling(set[Reference]):
-        def add(self, borrow: Reference) -> None:
+    class Meddling(set[Loan]):
+        def add(self, borrow: Loan) -> None:
             super().add(borrow)
             if not meddled:
                 meddled.append(True)
                 blob.gpu_data()
 
-    borrows.live = Meddling(borrows.live)
+    loans.live = Meddling(loans.live)
     borrow = blob.mutable_cpu_data()
     borrow[0] = 9
     assert blob.gpu_data()[0] == 9
@@ -131,17 +130,17 @@ def test_what_another_thread_does_meanwhile_leaves_no_alias_behind_that_is_still
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     blob = used(ALIAS)
-    lease = Loans.lease
+    lend = Loans.lend
     meddled = []
 
-    def meddle(*args: Any, **kwargs: Any) -> None:
-        lease(*args, **kwargs)
+    def meddle(*args: Any) -> None:
+        lend(*args)
         if not meddled:
             meddled.append(True)
             with warnings.catch_warnings(action="ignore", category=StaleAliasWarning):
                 blob.mutable_gpu_data()
 
-    monkeypatch.setattr(Loans, "lease", meddle)
+    monkeypatch.setattr(Loans, "lend", meddle)
     alias = np.from_dlpack(blob)
     alias[0] = 9
     assert blob.cpu_data()[0] == blob.gpu_data()[0] == 9
@@ -151,7 +150,7 @@ def test_what_another_thread_does_meanwhile_leaves_no_alias_behind_that_is_still
 # --- in the middle of a change ------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("owner", "name"), [(Loans, "revoke"), (Borrows, "forget")])
+@pytest.mark.parametrize(("owner", "name"), [(Loans, "revoke"), (Loans, "note_end")])
 @pytest.mark.parametrize("change", ["gpu_data", "mutable_gpu_data", "async_gpu_push", "set"])
 @WAY
 def test_what_a_finaliser_asks_in_the_middle_of_a_change_is_refused(

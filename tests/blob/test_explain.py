@@ -17,7 +17,7 @@ from made_blobs import split
 import syncblob
 from syncblob import Blob, ConstWriteWarning, StaleAliasWarning, record_transfers, verified_const
 from syncblob.devices import Side
-from syncblob.memory.untracked_aliases import expose
+from syncblob.memory.accesses import expose
 
 # They count the bytes of parts of small memories.
 pytestmark = pytest.mark.usefixtures("exact_parts")

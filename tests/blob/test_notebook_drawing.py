@@ -14,7 +14,7 @@ from made_blobs import split
 from syncblob import Blob, SyncedMemory, record_transfers
 from syncblob._layout import Layout
 from syncblob.devices import Side
-from syncblob.memory.untracked_aliases import expose
+from syncblob.memory.accesses import expose
 
 
 def parsed(blob: Blob) -> ET.Element:

@@ -12,7 +12,7 @@ from in_threads import in_threads
 import syncblob as xp
 from syncblob import Blob, Head, StaleAliasWarning, record_transfers, use_device
 from syncblob.devices import HOST, Side
-from syncblob.memory.untracked_aliases import expose
+from syncblob.memory.accesses import expose
 
 torch = pytest.importorskip("torch")
 
@@ -296,9 +296,9 @@ def test_an_exposure_is_its_sides():
     for _ in range(2):
         far.gpu_data()
     # The copy there is not trusted, and the others need not copy again.
-    assert memory.ledger.loans[Side(2)].exposures
+    assert memory.ledger.loans.of(Side(2))
     blob.mutable_gpu_data()
-    assert not memory.ledger.loans[Side(2)].exposures
+    assert not memory.ledger.loans.of(Side(2))
 
 
 def test_an_exposure_counts_beside_a_borrow_of_a_third_side():

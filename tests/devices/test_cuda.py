@@ -33,7 +33,7 @@ from syncblob.arrays import dlpack_capsules
 from syncblob.arrays import import_cuda_arrays as interop
 from syncblob.blob.core import fresh
 from syncblob.devices import Side, accelerator, cuda, current_accelerator
-from syncblob.memory.access_plan import MAX_SPANS
+from syncblob.memory.changes import MAX_SPANS
 
 pytestmark = pytest.mark.usefixtures("machine")
 
@@ -992,11 +992,11 @@ def test_cupy_shares_the_memory_of_a_blob_of_the_host_and_the_alias_is_tracked(c
     assert array.data.ptr == blob.memory.buffer(Side.ACCELERATOR).data.ptr + blob.layout.start
     assert array.get().tolist() == expected
     assert blob.device == "cpu"
-    loans = blob.memory.ledger.loans[Side.ACCELERATOR]
-    assert loans.may_be_written == (not blob.readonly)
+    loans = blob.memory.ledger.loans
+    assert bool(loans.of(Side.ACCELERATOR)) == (not blob.readonly)
     del array
     gc.collect()
-    assert not loans.may_be_written
+    assert not loans.of(Side.ACCELERATOR)
 
 
 @pytest.mark.parametrize("head", [NONE, CPU, GPU, SYNCED])

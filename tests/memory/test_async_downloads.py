@@ -10,7 +10,7 @@ import syncblob
 from syncblob import Blob, Head
 from syncblob.blob.core import fresh
 from syncblob.devices import accelerator
-from syncblob.memory import CONST, access_plan
+from syncblob.memory import CONST, changes
 
 HOST, GPU, SYNCED = Head.HEAD_AT_CPU, Head.HEAD_AT_GPU, Head.SYNCED
 
@@ -83,7 +83,7 @@ def test_a_write_on_the_device_comes_after_the_download(device):
 
 
 def test_a_part_is_downloaded_and_the_others_stay(device, monkeypatch):
-    monkeypatch.setattr(access_plan, "SMALL", 0)
+    monkeypatch.setattr(changes, "SMALL", 0)
     blob = on_device(device)
     with syncblob.record_transfers() as log:
         blob[1].prefetch("cpu")

@@ -15,7 +15,7 @@ from syncblob import simulated as simulated_device
 from syncblob._layout import Layout
 from syncblob.devices import CPU, HOST, Side, SimulatedBackend
 from syncblob.memory import Access
-from syncblob.memory.untracked_aliases import assume_unaliased, expose
+from syncblob.memory.accesses import assume_unaliased, expose
 
 NBYTES = 64
 VALUES = list(range(NBYTES))
@@ -310,8 +310,7 @@ def test_an_abandoned_memory_takes_back_the_right_to_write(side: Side) -> None:
     memory = SyncedMemory(NBYTES, device="simulated")
     borrow = getattr(memory, f"mutable_{READS[side]}")()
     alias = memory.export(side, Access.MUTABLE, Layout.raw(NBYTES), "test", "NumPy")
-    for loans in memory.ledger.loans:
-        loans.revoke([], None, aliases=True)
+    memory.ledger.loans.revoke([], 1 << side, None, aliases=True)
     assert not borrow.flags.writeable
     assert not alias.flags.writeable
 

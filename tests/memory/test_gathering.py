@@ -9,7 +9,7 @@ from syncblob._dtypes import UINT8
 from syncblob._layout import Layout
 from syncblob.devices import Side
 from syncblob.memory import Access
-from syncblob.memory.untracked_aliases import expose
+from syncblob.memory.accesses import expose
 
 NBYTES = 64
 VALUES = list(range(100, 100 + NBYTES))

@@ -13,8 +13,8 @@ from syncblob import Blob, Head, StaleAliasWarning, SyncedMemory, record_transfe
 from syncblob._layout import Layout
 from syncblob.devices import Side, SimulatedBackend
 from syncblob.memory import Access
+from syncblob.memory.accesses import expose
 from syncblob.memory.changes import finish_write
-from syncblob.memory.untracked_aliases import expose
 
 NBYTES = 16
 U, C, G, S = Head.UNINITIALIZED, Head.HEAD_AT_CPU, Head.HEAD_AT_GPU, Head.SYNCED

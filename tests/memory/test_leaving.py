@@ -10,7 +10,7 @@ from syncblob._layout import Layout
 from syncblob.devices import Side
 from syncblob.memory import Access
 from syncblob.memory.changes import leave
-from syncblob.memory.stale_alias_warning import announcing
+from syncblob.memory.loans import announcing
 
 NBYTES = 8
 LOST = "another thread was using this memory when the process forked"

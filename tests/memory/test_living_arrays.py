@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from in_threads import in_threads
 
-from syncblob.memory import living_arrays
-from syncblob.memory.borrows_and_aliases import Loans
-from syncblob.memory.living_arrays import LivingArrays, Reference
+from syncblob.devices import Side
+from syncblob.memory import loans
+from syncblob.memory.loans import BORROW, Loan, Loans
 
-FEW = living_arrays._FEW
+FEW = loans._FEW
 NBYTES = 1 << 12
 
 
@@ -23,33 +23,24 @@ class Target:
     """Something that can be referred to."""
 
 
-@pytest.fixture(autouse=True)
-def _no_comparisons(monkeypatch):
-    """Make an index at once."""
-    monkeypatch.setattr(living_arrays, "_COMPARISONS", 0)
-
-
 class Kept:
     """Living arrays, and a list of them to compare with."""
 
     def __init__(self):
-        self.living = LivingArrays()
+        self.living = Loans()
         self.targets = {}
 
     def add(self, start, stop):
         target = Target()
-        reference = Reference(target, self.living.discard)
-        reference.start, reference.stop = start, stop
-        self.targets[reference] = target
-        self.living.live.add(reference)
-        self.living.file(reference)
-        return reference
+        loan = self.living.lend(target, BORROW, Side.HOST, start, stop)
+        self.targets[loan] = target
+        return loan
 
     def drop(self, reference):
         del self.targets[reference]
 
     def found(self, start, stop):
-        found = self.living.overlapping(start, stop)
+        found = self.living.over(start, stop)
         assert len(set(found)) == len(found)
         return set(found)
 
@@ -81,7 +72,7 @@ def test_what_is_found_is_what_overlaps(steps):
                 kept.drop(reference)
         else:
             assert kept.found(*given_) == kept.expected(*given_)
-    assert len(kept.living) == len(kept.targets)
+    assert len(kept.living.live) == len(kept.targets)
     for place in range(0, NBYTES, 511):
         for stop in (place, place + 1, place + 700):
             assert kept.found(place, stop) == kept.expected(place, stop)
@@ -108,18 +99,6 @@ def test_arrays_that_are_in_the_index_take_no_room_beside_it():
         kept.add(8 * place, 8 * place + 8)
     kept.found(0, 8)
     assert sys.getsizeof(kept.living.index.fresh) < 1000
-
-
-def test_many_are_compared_one_by_one_before_an_index_pays(monkeypatch):
-    monkeypatch.setattr(living_arrays, "_COMPARISONS", 3)
-    kept = Kept()
-    for place in range(2 * FEW):
-        kept.add(place, place + 1)
-    for _ in range(3):
-        assert kept.found(2, 5) == kept.expected(2, 5)
-        assert kept.living.index is None
-    assert kept.found(2, 5) == kept.expected(2, 5)
-    assert kept.living.index is not None
 
 
 def test_a_long_range_with_few_arrays_in_it_is_found_without_a_walk_over_the_range():
@@ -198,7 +177,7 @@ def test_a_search_in_the_middle_of_a_search_finds_everything():
         kept.add(place, place + 1)
     found = []
 
-    class Searching(Reference):
+    class Searching(Loan):
         """Its range is asked for in the middle of a search."""
 
         def __getattr__(self, name):
@@ -207,7 +186,7 @@ def test_a_search_in_the_middle_of_a_search_finds_everything():
             return {"start": 3, "stop": 5}[name]
 
     target = Target()
-    reference = Searching(target, kept.living.discard)
+    reference = Searching(target, kept.living.live.discard)
     kept.targets[reference] = target
     kept.living.live.add(reference)
     assert kept.found(4, 5) == {reference, *kept.expected(4, 5)}
@@ -225,13 +204,13 @@ def test_threads_add_while_others_search():
             array = np.zeros(1, np.uint8)
             kept.append(array)
             place = 1000 * number + step
-            loans.lease(array, "DLPack", place, place + 1)
+            loans.lend(array, "DLPack", Side.HOST, place, place + 1)
             with lock:
-                found = loans.leases_in(place, place + 1)
+                found = loans.aliases(place, place + 1)
             assert [lease() for lease in found] == [array]
             if step % 3 == 0:
                 del kept[: len(kept) // 2]
             del array, found
 
     in_threads(*(partial(use, number) for number in range(4)))
-    assert not loans.leases
+    assert not loans.live

@@ -3,39 +3,39 @@
 import numpy as np
 import pytest
 
-from syncblob import SyncedMemory
+from syncblob import Blob, SyncedMemory
 from syncblob._layout import Layout
-from syncblob._source_lines import user_place
 from syncblob.devices import Side
 from syncblob.memory import Access
-from syncblob.memory.borrows_and_aliases import NUMPY, Loans
 from syncblob.memory.ledger import Ledger
-from syncblob.memory.untracked_aliases import Exposure
+from syncblob.memory.loans import BORROW, EXPOSED, NUMPY, Loans
 
 ALL = Layout.raw(8)
 
 
 def test_who_may_write_into_a_range_is_who_overlaps_it():
     loans, array = Loans(), np.zeros(8, np.uint8)
-    loans.lease(array, "DLPack", 8, 16)
-    loans.exposures = (Exposure(32, 40, user_place()),)
+    loans.lend(array, "DLPack", Side.HOST, 8, 16)
+    loans.lend(array, EXPOSED, Side.HOST, 32, 40)
+    loans.lend(array, "DLPack", Side.ACCELERATOR, 0, 64)
+    loans.lend(array, BORROW, Side.HOST, 0, 64)
 
     def writers(start, stop):
-        return [writer.start for writer in loans.writers(start, stop)]
+        return sorted(writer.start for writer in loans.writers(start, stop, 1 << Side.HOST))
 
     assert writers(0, 8) == writers(16, 32) == writers(40, 64) == []
     assert writers(0, 9) == [8]
     assert writers(15, 33) == [8, 32]
     assert writers(39, 64) == [32]
-    assert loans.ranges() == [(8, 16), (32, 40)]
+    assert [alias.start for alias in loans.aliases(0, 64, 1 << Side.HOST)] == [8]
 
 
 def test_an_alias_of_no_elements_keeps_its_permission():
     loans, arrays = Loans(), [np.zeros(4, np.uint8), np.zeros(0, np.uint8)]
     for array in arrays:
-        loans.lease(array, NUMPY, 4, 4 + array.nbytes)
+        loans.lend(array, NUMPY, Side.HOST, 4, 4 + array.nbytes)
     revoked = []
-    loans.revoke(revoked, None, aliases=True)
+    loans.revoke(revoked, -1, None, aliases=True)
     assert [array.flags.writeable for array in arrays] == [False, True]
     assert len(revoked) == 1
 
@@ -46,11 +46,32 @@ def test_a_borrow_is_made_again_if_a_signal_handler_reads_the_other_side(monkeyp
     memory.array(side, Access.OVERWRITE, ALL, "test")[...] = 1
     own_loans = Ledger.own_loans
 
-    def interrupted(self, side):
+    def interrupted(self):
         monkeypatch.undo()
         memory.array(Side(1 - side), Access.CONST, ALL, "handler")
-        return own_loans(self, side)
+        return own_loans(self)
 
     monkeypatch.setattr(Ledger, "own_loans", interrupted)
     memory.lend(side, Access.MUTABLE, ALL, "test")[...] = 2
     assert memory.array(Side(1 - side), Access.CONST, ALL, "test").tolist() == [2] * 8
+
+
+def test_loans_that_are_given_up_meanwhile_are_not_used(monkeypatch):
+    """The first read on another side gives up those of a memory that has lent nothing any more."""
+    blob = Blob(8, "uint8", device="simulated")
+    for _ in range(3):
+        blob.mutable_cpu_data()[...] = 1
+    lend = Loans.lend
+
+    def interrupted(self, *args):
+        monkeypatch.undo()
+        blob.gpu_data()
+        loan = lend(self, *args)
+        blob.mutable_cpu_data()
+        return loan
+
+    monkeypatch.setattr(Loans, "lend", interrupted)
+    borrow = blob.mutable_cpu_data()
+    borrow[...] = 2
+    assert blob.gpu_data().tolist() == [2] * 8
+    assert not borrow.flags.writeable

@@ -8,8 +8,8 @@ from benchmarks.calls import calls_made
 from syncblob import SyncedMemory
 from syncblob._layout import Layout
 from syncblob.devices import Side
-from syncblob.memory import Access, access_plan
-from syncblob.memory.borrows_and_aliases import NUMPY
+from syncblob.memory import Access, changes
+from syncblob.memory.loans import NUMPY
 
 HOST, ACCELERATOR = Side
 CONST, MUTABLE, _ = Access
@@ -20,7 +20,7 @@ FEW, MANY, MOST = 100, 800, 12
 
 @pytest.fixture(autouse=True)
 def _shorter_maps(monkeypatch):
-    monkeypatch.setattr(access_plan, "MAX_SPANS", 64)
+    monkeypatch.setattr(changes, "MAX_SPANS", 64)
 
 
 def calls(function):
@@ -109,4 +109,4 @@ def test_borrows_between_the_bytes_of_the_other_side_end_one_by_one():
         memory.array(ACCELERATOR, CONST, Layout.raw(1, place), "read")
     writeable = [array.flags.writeable for array in kept]
     assert writeable == [place % 64 != 0 for place in range(memory.nbytes)]
-    assert len(memory.ledger.loans[HOST].borrows) == MANY - memory.nbytes // 64
+    assert len(memory.ledger.loans.of(HOST)) == MANY - memory.nbytes // 64

@@ -31,8 +31,8 @@ try:
     import torch
 except ImportError:
     torch = None
-from syncblob.memory.borrows_and_aliases import NUMPY
-from syncblob.memory.untracked_aliases import expose
+from syncblob.memory.accesses import expose
+from syncblob.memory.loans import NUMPY
 
 NBYTES = 64
 READS = ["cpu_data", "gpu_data"]
@@ -213,7 +213,7 @@ def test_many_borrows_are_all_ended_and_dead_ones_forgotten() -> None:
     memory = at_cpu()
     for _ in range(1000):
         memory.mutable_cpu_data()
-    assert len(memory.ledger.loans[Side.HOST].borrows) < 50
+    assert len(memory.ledger.loans.live) < 50
     kept = [memory.mutable_cpu_data() for _ in range(100)]
     memory.gpu_data()
     assert not any(borrow.flags.writeable for borrow in kept)
@@ -330,7 +330,7 @@ def test_an_array_that_is_tracked_makes_aliases_of_the_other_side_stale() -> Non
     array = memory.array(Side.HOST, Access.CONST, layout, "read")
     with pytest.warns(StaleAliasWarning, match="track makes a test alias"):
         memory.track(Side.HOST, layout, "track", "tracked", array)
-    (lease,) = memory.ledger.loans[Side.HOST].leases
+    (lease,) = memory.ledger.loans.of(Side.HOST)
     assert (lease(), lease.kind, lease.start, lease.stop) == (array, "tracked", 0, NBYTES)
     assert (memory.head, memory.history[-1].reason) == (Head.HEAD_AT_CPU, "track")
 
@@ -348,7 +348,7 @@ def test_a_write_leaves_its_own_side_exposed() -> None:
     expose(memory.ledger, Side.HOST)
     memory.gpu_data()
     memory.write(Side.HOST, Access.MUTABLE, layout, "write", np.copyto, 5)
-    assert memory.ledger.loans[Side.HOST].exposures
+    assert memory.ledger.loans.live
 
 
 @pytest.mark.parametrize("name", ["_prefetch", "export_watched"])

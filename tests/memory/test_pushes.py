@@ -20,8 +20,8 @@ from syncblob import Blob, Head, SyncedMemory, record_transfers, verified_const
 from syncblob._layout import Layout
 from syncblob.devices import Side, SimulatedBackend, simulation
 from syncblob.memory import Access
+from syncblob.memory.accesses import expose
 from syncblob.memory.changes import finish_write
-from syncblob.memory.untracked_aliases import expose
 
 NBYTES = 64
 

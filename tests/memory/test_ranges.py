@@ -13,7 +13,7 @@ from syncblob import Head, SyncedMemory, record_transfers
 from syncblob._layout import Layout
 from syncblob.devices import POISON, Side
 from syncblob.memory import Access
-from syncblob.memory.untracked_aliases import assume_unaliased, expose, is_exposed
+from syncblob.memory.accesses import assume_unaliased, expose, is_exposed
 
 # They count the bytes of parts of small memories.
 pytestmark = pytest.mark.usefixtures("exact_parts")
@@ -233,7 +233,7 @@ def test_a_write_on_the_other_side_ends_the_exposure_of_what_it_overlaps(side, s
 
 
 def exposed(memory, side):
-    return [exposure[:2] for exposure in memory.ledger.loans[side].exposures]
+    return sorted((loan.start, loan.stop) for loan in memory.ledger.loans.of(side))
 
 
 def test_a_write_on_the_side_that_is_equal_ends_exposures_of_the_other():

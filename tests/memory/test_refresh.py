@@ -5,7 +5,8 @@ import pytest
 from syncblob import Head
 from syncblob.devices import Side
 from syncblob.memory import SyncedMemory
-from syncblob.memory.untracked_aliases import expose, refresh
+from syncblob.memory.accesses import expose, refresh
+from syncblob.memory.loans import SHARED
 
 HOST, ACCELERATOR = Side.HOST, Side.ACCELERATOR
 NBYTES = 32
@@ -20,7 +21,9 @@ def both_hold():
 
 
 def exposed(memory, side):
-    return [(one.start, one.stop, one.shared) for one in memory.ledger.loans[side].exposures]
+    return sorted(
+        (loan.start, loan.stop, loan.kind is SHARED) for loan in memory.ledger.loans.of(side)
+    )
 
 
 @pytest.mark.parametrize("still_exposed", [False, True])

@@ -31,8 +31,8 @@ import syncblob
 from benchmarks.states import STATES
 from syncblob import Blob, Head, StaleAliasWarning, max_transfers, record_transfers
 from syncblob.devices import SimulatedBackend, accelerator
-from syncblob.memory import SyncedMemory, access_plan, attempt, living_arrays, windows
-from syncblob.memory.access_plan import SMALL
+from syncblob.memory import SyncedMemory, attempt, changes, loans, windows
+from syncblob.memory.changes import SMALL
 
 try:
     import torch
@@ -1341,7 +1341,7 @@ def accessor(side: str, intent: str) -> str:
 
 @tiers.programs(100, 4000, variable="SYNCBLOB_PROGRAMS")
 def test_programs_over_three_homes(numbers: range, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(access_plan, "SMALL", 0)
+    monkeypatch.setattr(changes, "SMALL", 0)
     consumer.cache_clear()
     run_programs(lambda number: Program(number, Simulated(), (CPU, GPU, FAR)), numbers)
 
@@ -1351,7 +1351,7 @@ def test_programs_over_three_homes(numbers: range, monkeypatch: pytest.MonkeyPat
 def test_programs_with_windows(
     numbers: range, sides: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(access_plan, "SMALL", 0)
+    monkeypatch.setattr(changes, "SMALL", 0)
     consumer.cache_clear()
     run_programs(lambda number: WindowProgram(number, Simulated(), sides), numbers)
 
@@ -1365,12 +1365,11 @@ def test_no_program_sees_old_values_moves_too_much_or_loses_a_write_unannounced(
     *,
     small: bool,
 ) -> None:
-    monkeypatch.setattr(access_plan, "SMALL", SMALL if small else 0)
+    monkeypatch.setattr(changes, "SMALL", SMALL if small else 0)
     monkeypatch.setattr(region_model, "SMALL", small)
     consumer.cache_clear()
     # A program keeps few arrays. Search them as if there were many.
-    monkeypatch.setattr(living_arrays, "_FEW", 1)
-    monkeypatch.setattr(living_arrays, "_COMPARISONS", 4)
+    monkeypatch.setattr(loans, "_FEW", 1)
     numbers, before = some(numbers, program_device), Program.evicted
     run_programs(lambda number: Program(number, program_device(), (CPU, GPU)), numbers)
     if program_device is Simulated:

@@ -21,10 +21,10 @@ from syncblob import (
 from syncblob._layout import Layout
 from syncblob.devices import Side
 from syncblob.memory import Access, acquire
-from syncblob.memory.borrows_and_aliases import Borrows
+from syncblob.memory.accesses import expose
 from syncblob.memory.ledger import Ledger
+from syncblob.memory.loans import Loans
 from syncblob.memory.spans import Spans
-from syncblob.memory.untracked_aliases import expose
 
 NBYTES = 8
 WHOLE = Layout.raw(NBYTES)
@@ -131,7 +131,7 @@ def test_a_part_keeps_its_shortcut_until_there_are_too_many(side, monkeypatch):
     memory.ledger.shortcut(side, Layout.raw(1, 2))
     assert first.writable
     assert memory.ledger.shortcut(side, Layout.raw(1, 1)) is first
-    monkeypatch.setattr("syncblob.memory.ledger._MOST_PARTS", 3)
+    monkeypatch.setattr("syncblob.memory.ledger._MOST_SHORTCUTS", 4)
     for start in range(3, 6):
         memory.ledger.shortcut(side, Layout.raw(1, start))
     assert not first.writable
@@ -294,14 +294,14 @@ def test_a_borrow_of_a_shortcut_that_is_revoked_meanwhile_is_made_again(side, mo
     blob = blob_on(side)
     write = getattr(blob, f"mutable_{READS[side]}")
     write()
-    record = Borrows.add
+    record = Loans.lend
 
     def interrupted(self, *args):
         record(self, *args)
         monkeypatch.undo()
         getattr(blob, READS[Side(1 - side)])()
 
-    monkeypatch.setattr(Borrows, "add", interrupted)
+    monkeypatch.setattr(Loans, "lend", interrupted)
     borrow = write()
     borrow[...] = 5
     assert getattr(blob, READS[Side(1 - side)])().tolist() == [5] * NBYTES

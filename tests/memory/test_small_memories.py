@@ -8,8 +8,8 @@ from syncblob import Blob, Head, SyncedMemory, record_transfers, verified_const
 from syncblob._layout import Layout
 from syncblob.devices import Side
 from syncblob.memory import Access
-from syncblob.memory.access_plan import SMALL
-from syncblob.memory.untracked_aliases import expose
+from syncblob.memory.accesses import expose
+from syncblob.memory.changes import SMALL
 
 scipy_linalg = pytest.importorskip("scipy.linalg")
 

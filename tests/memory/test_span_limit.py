@@ -10,10 +10,10 @@ from fault_states import newest
 from syncblob import Head, SyncedMemory, record_transfers
 from syncblob._layout import Layout
 from syncblob.devices import Side
-from syncblob.memory import Access, access_plan
+from syncblob.memory import Access, changes
+from syncblob.memory.accesses import assume_unaliased, expose
 from syncblob.memory.changes import finish_write
 from syncblob.memory.spans import Spans
-from syncblob.memory.untracked_aliases import assume_unaliased, expose
 
 # They count the bytes of parts of small memories.
 pytestmark = pytest.mark.usefixtures("exact_parts")
@@ -29,7 +29,7 @@ NEW = 200
 
 @pytest.fixture(autouse=True)
 def _shorter_maps(monkeypatch):
-    monkeypatch.setattr(access_plan, "MAX_SPANS", MAX_SPANS)
+    monkeypatch.setattr(changes, "MAX_SPANS", MAX_SPANS)
 
 
 def counting():
@@ -275,7 +275,7 @@ def test_a_map_is_not_walked_over_for_each_of_many_accesses_that_can_join_nothin
         return Spans.covering(nbytes, ranges)
 
     monkeypatch.setattr(
-        access_plan, "Spans", types.SimpleNamespace(covering=covering, whole=Spans.whole)
+        changes, "Spans", types.SimpleNamespace(covering=covering, whole=Spans.whole)
     )
     for place in places("forwards"):
         use(memory, ACCELERATOR, MUTABLE, place, place + 1)

@@ -315,7 +315,8 @@ def accesses(draw):
 def test_the_table_is_applied_to_each_byte_of_the_range(drawn):
     listing, side, access, start, stop, here, there = drawn
     spans = spans_of(listing)
-    writers = (here, there) if side is Side.HOST else (there, here)
+    sides = ((here, 1 << side), (there, 2 >> side))
+    writers = [Run(*each, holders) for some, holders in sides for each in some]
     pieces, runs = plan_access(spans, side, access, start, stop, writers=writers)
     moves, after = expected_plan(*drawn)
     # Exactly the missing bytes, each in one piece that has the byte's holders.
@@ -352,7 +353,7 @@ def test_what_somebody_may_write_is_never_believed_on_both_sides(listing, steps)
     spans = spans_of(listing)
     for side, access, one, other in steps:
         start, stop = sorted((min(one, len(listing)), min(other, len(listing))))
-        _, runs = plan_access(spans, side, access, start, stop, writers=([writer], []))
+        _, runs = plan_access(spans, side, access, start, stop, writers=[Run(*writer, HOST)])
         spans = spans.replaced(runs if start < stop else [])
         for byte in range(*writer):
             if byte < len(listing):

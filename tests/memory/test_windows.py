@@ -178,7 +178,7 @@ def test_an_alias_elsewhere_leaves_an_access_its_own_window():
     blob = numbered()
     blob[:50].gpu_data()
     window = blob.memory.windows(Side.ACCELERATOR)[0]
-    blob.memory.ledger.own_loans(Side.ACCELERATOR).lease(window.array, "test", 0, 200)
+    blob.memory.ledger.own_loans().lend(window.array, "test", Side.ACCELERATOR, 0, 200)
     # Most of the memory is asked for now, but not at the price of an error.
     assert blob[60:70].gpu_data().tolist() == list(range(60, 70))
     assert ranges(blob) == [(0, 50), (60, 70)]
@@ -187,7 +187,7 @@ def test_an_alias_elsewhere_leaves_an_access_its_own_window():
 @pytest.mark.usefixtures("small")
 def test_what_a_window_holds_is_read_without_the_lock():
     part = numbered()[10:20]
-    part.gpu_data()
+    part.gpu_data(), part.gpu_data()
     with part.memory.ledger.lock:
         assert in_threads(part.gpu_data)[0].tolist() == [*range(10, 20)]
 
@@ -197,7 +197,7 @@ def numbered_and_part():
     blob = numbered()
     part = blob[10:20]
     part += 1
-    part.gpu_data()
+    part.gpu_data(), part.gpu_data()
     part[0] = part[0] * 2
     return blob, part
 

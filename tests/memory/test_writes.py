@@ -24,8 +24,8 @@ from syncblob._layout import Layout
 from syncblob.devices import Side
 from syncblob.devices.host import NumpyHome
 from syncblob.memory import Access, acquire, changes
-from syncblob.memory.borrows_and_aliases import NUMPY
 from syncblob.memory.buffers import Buffers
+from syncblob.memory.loans import NUMPY
 
 # They count the bytes of parts of small memories.
 pytestmark = pytest.mark.usefixtures("exact_parts")

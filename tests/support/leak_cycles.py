@@ -12,7 +12,7 @@ import pytest
 import syncblob as xp
 from syncblob import Blob, StaleAliasWarning, simulated
 from syncblob.devices import Side
-from syncblob.memory.untracked_aliases import expose
+from syncblob.memory.accesses import expose
 
 try:
     import torch

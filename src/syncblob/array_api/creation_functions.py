@@ -54,7 +54,7 @@ def _maker(function: str, contents: str) -> Any:
     def make(
         shape: Shape, *, dtype: DTypeLike | None = None, device: Device | str | None = None
     ) -> Blob:
-        return _filled(function, shape, dtype, device)
+        return _create(function, shape, dtype, device)
 
     make.__doc__ = f"Return a Blob {contents}; `dtype` None is float64."
     return make
@@ -66,13 +66,13 @@ def _maker_like(function: str, contents: str) -> Any:
     ) -> Blob:
         x = as_blob(f"{function}_like", x)
         dtype = x.dtype if dtype is None else dtype
-        return _filled(function, x.shape, dtype, x.device if device is None else device)
+        return _create(function, x.shape, dtype, x.device if device is None else device)
 
     make.__doc__ = f"Return a Blob of the shape of another, {contents}."
     return make
 
 
-def _filled(name: str, shape: Shape, dtype: DTypeLike | None, device: Device | str | None) -> Blob:
+def _create(name: str, shape: Shape, dtype: DTypeLike | None, device: Device | str | None) -> Blob:
     home = home_of(device)
     make = getattr(home, name, None) or getattr(home.namespace, name)
     wanted = _FLOAT64 if dtype is None else as_dtype(dtype)

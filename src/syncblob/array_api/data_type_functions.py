@@ -43,9 +43,9 @@ def astype(
 ) -> Blob:
     """Convert to another dtype, on a device; None for that of `x`.
 
-    An array of another library is converted as by `asarray`. `copy=False` returns `x` itself if it
-    is a Blob of that dtype. Raises a TypeError for a conversion from complex to real dtypes; take
-    `real` or `abs` first.
+    An array of another library is converted as by `asarray`. ``copy=False`` returns `x` itself if
+    it is a Blob of that dtype. TypeError for a conversion from complex to real dtypes; take `real`
+    or `abs` first.
     """
     array: Any = x
     if is_array(array) and not isinstance(array, Blob):

@@ -92,10 +92,10 @@ def squeeze(x: Blob, /, axis: int | tuple[int, ...], **other: Never) -> Blob:
 
 def flip(x: Blob, /, *, axis: int | tuple[int, ...] | None = None, **other: Never) -> Blob:
     """Return a view with the elements reversed along axes; along all axes if `axis` is None."""
-    return refuse(other) if other else view(x, "flip", lambda a: _flipped(a, axis))
+    return refuse(other) if other else view(x, "flip", lambda a: _flip(a, axis))
 
 
-def _flipped(a: Any, axis: int | tuple[int, ...] | None) -> Any:
+def _flip(a: Any, axis: int | tuple[int, ...] | None) -> Any:
     axes = range(a.ndim) if axis is None else normalize_axis_tuple(axis, a.ndim)
     # With the Ellipsis, the result without axes is an array, not a scalar as of `numpy.flip`.
     return a[(*(slice(None, None, -1 if i in axes else 1) for i in range(a.ndim)), ...)]
@@ -148,7 +148,7 @@ def concat(arrays: Sequence[Blob], /, *, axis: int | None = 0, **other: Never) -
 
 
 def _concat(xp: Any, *arrays: Any, axis: int | None) -> Any:
-    # As separate operands they are brought to one device.
+    # Separate operands are brought to one device.
     return xp.concat(arrays, axis=axis)
 
 

@@ -171,10 +171,10 @@ def _spread(  # noqa: PLR0913, PLR0917  # the parameters of both functions
     if math.prod(x.shape[one] for one in axes) > correction:
         return apply(name, x, axis=axis, correction=correction, keepdims=keepdims)
     # NumPy divides by zero, which may give infinity; the standard requires NaN.
-    return apply(_undefined, x, axes=axes, keepdims=keepdims)
+    return apply(_nans, x, axes=axes, keepdims=keepdims)
 
 
-def _undefined(xp: Any, a: Any, *, axes: tuple[int, ...], keepdims: bool) -> Any:
+def _nans(xp: Any, a: Any, *, axes: tuple[int, ...], keepdims: bool) -> Any:
     shape = tuple(
         1 if axis in axes else length
         for axis, length in enumerate(a.shape)

@@ -111,12 +111,12 @@ def _from_producer(x: Any, copy: bool | None) -> Any:
         # do, as for Warp's and ONNX Runtime's arrays; those of JAX and TensorFlow say no.
         with suppress(Exception):
             same = np.asarray(x, copy=False)
-            if same.flags.writeable and _described(same) == _described(array):
+            if same.flags.writeable and _describe(same) == _describe(array):
                 return same
     return array
 
 
-def _described(array: NDArray[Any]) -> tuple[Any, ...]:
+def _describe(array: NDArray[Any]) -> tuple[Any, ...]:
     return array.ctypes.data, array.dtype, array.shape, array.strides
 
 
@@ -165,12 +165,12 @@ def array_of_tensor(x: Any, *, keep: bool) -> NDArray[Any] | None:
         if keep:
             array: NDArray[Any] = x.numpy()
         elif x.is_conj() or x.is_neg() or x._is_zerotensor():  # noqa: SLF001  # the only way
-            # Its memory does not hold its values.
+            # The memory of such a tensor does not hold its values.
             return None
         else:
             array = np.from_dlpack(x)
     except (RuntimeError, TypeError, BufferError):
-        # It requires a gradient, or has a dtype or a layout that NumPy lacks.
+        # The tensor requires a gradient, or has a dtype or a layout that NumPy lacks.
         return None
     return array if array.flags.writeable else None
 

@@ -24,10 +24,10 @@ from syncblob.devices.base import Accelerator
 from syncblob.interop import export_numpy
 from syncblob.interop.adopt import adopt
 from syncblob.memory import CONST, FRESH, NO_SHORTCUT, Access, Shortcut, SyncedMemory, acquire, keep
-from syncblob.memory.borrows_and_aliases import NO_LOANS
+from syncblob.memory.accesses import expose
 from syncblob.memory.changes import finish_write
+from syncblob.memory.loans import BORROW, NO_LOANS
 from syncblob.memory.operations import if_free
-from syncblob.memory.untracked_aliases import expose
 from syncblob.memory.verify import verifying
 
 if TYPE_CHECKING:
@@ -78,6 +78,10 @@ class AccessorArrays(NamedTuple):
 
 # What a Blob has before an accessor is used, and after a buffer is released.
 NOTHING_KEPT: tuple[AccessorArrays | None, ...] = (None,) * 4
+
+# Stands for the arrays of a side that was used once.
+NOT_YET = AccessorArrays(NO_SHORTCUT, None, None, None)
+_used_once: dict[tuple[AccessorArrays | None, ...], tuple[AccessorArrays | None, ...]] = {}
 
 
 def fresh(cls: type[AnyBlob], array: Any, home: Home) -> AnyBlob:
@@ -416,10 +420,9 @@ class BlobCore:
             # With an array that is not up to date, there is a memory.
             memory: Any = self.known_memory
             layout = self.known_layout or self.layout
-            for loans in memory.ledger.loans:
-                if loans.leases or loans.exposures:
-                    # The copy may not stay up to date, and the caller would make another.
-                    return None
+            if memory.aliased:
+                # The copy may not stay up to date, and the caller would make another.
+                return None
             try:
                 buffer = acquire(memory.ledger, shortcut.side, CONST, layout, reason)
             except MemoryError:
@@ -464,10 +467,10 @@ class BlobCore:
         uniform = ledger.spans.uniform
         if uniform is not None and uniform != mine:
             return True
-        reach, loans = self.layout.reach, ledger.others(self.side)
+        reach = self.layout.reach
         if uniform is None and ledger.spans.any(*reach) != mine:
             return True
-        return bool(ledger.uploads or loans.leases_in(*reach))
+        return bool(ledger.uploads or ledger.loans.aliases(*reach, ~mine))
 
     def finish_write(self, home: Home, reason: str, array: Any = None) -> bool:
         """Finish a write of data in a home, made through an array of `array_in`.
@@ -678,6 +681,9 @@ class BlobCore:
         layout = self.known_layout or self.layout
         side = self.accelerator_side(memory) if place & 1 else Side.HOST
         buffer = acquire(memory.ledger, side, CONST, layout, reason)
+        if kept is None:
+            self._note_first_use(place, memory)
+            return buffer.view(memory.ledger.buffers.homes[side], layout, writable=False)
         # The Blob may have another diff now, because its base shares one.
         if kept is None or kept.shortcut.buffer is not buffer or not kept.shortcut.readable:
             # Asks for the shortcut again.
@@ -707,24 +713,41 @@ class BlobCore:
                 # Asks for the shortcut again.
                 self.keep_arrays(place, memory)
                 kept = self.accessor_arrays[place] or kept
-            array = kept.writable.view()
+            array, loans = kept.writable.view(), ledger.loans
             # Only NumPy arrays have a write permission to revoke.
             if type(array) is np.ndarray:
-                loans = ledger.loans[side]
-                loans = ledger.own_loans(side) if loans is NO_LOANS else loans
-                loans.borrows.add(array, layout.start, layout.stop)
-            if kept.shortcut.writable:
+                loans = ledger.own_loans() if loans is NO_LOANS else loans
+                loans.lend(array, BORROW, side, layout.start, layout.stop)
+            # In this order; see `Loans`.
+            if kept.shortcut.writable and ledger.loans is loans:
                 return array
             with ledger.lock:
                 # Beside an alias of another side, no shortcut allows a write.
                 current = ledger.buffers.containing(side, *layout.reach) is kept.shortcut.buffer
-                if current and ledger.is_alone(side, *layout.reach):
+                alone = ledger.is_alone(side, *layout.reach)
+                if current and alone and ledger.loans is loans:
                     return array
         self.require_writable(reason)
         side = self.accelerator_side(memory) if place & 1 else Side.HOST
         array = memory.lend(side, access, layout, reason)
-        self.keep_arrays(place, memory)
+        if kept is None:
+            self._note_first_use(place, memory)
+        else:
+            self.keep_arrays(place, memory)
         return array
+
+    def _note_first_use(self, place: int, memory: SyncedMemory) -> None:
+        """Let the next use keep arrays: there may be many Blobs that are used once on a side."""
+        arrays = list(self.accessor_arrays)
+        arrays[place] = NOT_YET
+        once = tuple(arrays)
+        if all(kept is None or kept is NOT_YET for kept in once):
+            # Many have the same.
+            once = _used_once.setdefault(once, once)
+        self.accessor_arrays = once
+        if place & 1:
+            # A shortcut that is asked for would tell this.
+            memory.ledger.shortcuts.note_use()
 
     def keep_arrays(self, place: int, memory: SyncedMemory) -> None:
         """Keep arrays from which later accesses make views; see ``Home.kept_views``."""

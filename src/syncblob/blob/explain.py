@@ -14,12 +14,13 @@ from syncblob.blob.notebook_drawing import FEW, HomeSeen, Lent, MemorySeen, docu
 from syncblob.devices import Side
 from syncblob.errors import NoDeviceError
 from syncblob.memory import Head, SyncedMemory
+from syncblob.memory.loans import BORROW
 
 if TYPE_CHECKING:
     from syncblob._layout import Layout
     from syncblob.blob.core import BlobCore
-    from syncblob.memory.borrows_and_aliases import Lease
-    from syncblob.memory.history import Transition
+    from syncblob.memory.ledger import Transition
+    from syncblob.memory.loans import Loan
 
 # What other code may write, in the order in which it is listed.
 _LABELS = ("stale alias", "exposed", "alias")
@@ -103,9 +104,14 @@ def _seen(blob: BlobCore, memory: SyncedMemory) -> MemorySeen:
     runs = list(memory.spans.runs(0, nbytes))
     homes = []
     for side in memory.sides:
-        loans, mine = memory.ledger.loans[side], 1 << side
-        lent = [_alias(memory, side, lease) for lease in list(loans.leases)]
-        for exposure in loans.exposures:
+        loans = memory.ledger.loans.of(side)
+        mine = 1 << side
+        lent = [
+            _alias(memory, side, loan)
+            for loan in loans
+            if not loan.exposed and loan.kind is not BORROW
+        ]
+        for exposure in [loan for loan in loans if loan.exposed]:
             whose = f"the {side.name.lower()} side, to an alias of unknown lifetime"
             where = _bytes(memory, exposure.start, exposure.stop)
             text = f"{whose}, at {exposure.place.line.described()}{where}"
@@ -122,18 +128,18 @@ def _seen(blob: BlobCore, memory: SyncedMemory) -> MemorySeen:
     return MemorySeen(head, nbytes, view, part, homes, history)
 
 
-def _alias(memory: SyncedMemory, side: Side, lease: Lease) -> Lent:
+def _alias(memory: SyncedMemory, side: Side, alias: Loan) -> Lent:
     """Describe an alias, and since when it is stale."""
-    start, stop = lease.start, lease.stop
+    start, stop = alias.start, alias.stop
     lacking = sum(run.nbytes for run in memory.spans.lacking(start, stop, 1 << side))
-    text = f"{lease.described(side)}{_bytes(memory, start, stop)}"
-    if lease.revoked:
+    text = f"{alias.described()}{_bytes(memory, start, stop)}"
+    if alias.revoked:
         text += "; read-only"
     if lacking:
-        noted = getattr(lease, "ended", None)
+        noted = getattr(alias, "ended", None)
         since = "" if noted is None else f" since {_access_of(noted)}"
         text += f"; {'partly ' if lacking < stop - start else ''}stale{since}"
-    return Lent("stale alias" if lacking else "alias", text, lease.start, lease.stop)
+    return Lent("stale alias" if lacking else "alias", text, alias.start, alias.stop)
 
 
 def _access_of(entry: Transition) -> str:
@@ -143,7 +149,7 @@ def _access_of(entry: Transition) -> str:
 def _ended_borrows(memory: SyncedMemory, side: Side) -> Iterator[str]:
     """Describe the last borrows that ended, are still alive, and cannot be written any more."""
     buffer = memory.buffer(side)
-    for array, ended, made in memory.ledger.loans[side].ended_borrows(side):
+    for array, ended, made in memory.ledger.loans.ended_borrows(side):
         where = ""
         if isinstance(buffer, np.ndarray) and np.may_share_memory(array, buffer):
             origin = buffer.__array_interface__["data"][0]
@@ -222,7 +228,7 @@ def _meaning_of_head(memory: SyncedMemory, layout: Layout, side: Side) -> str:
     if head is Head.ELSEWHERE:
         holders = memory.spans.common(*layout.reach)
         newest = next(other for other in memory.sides if holders >> other & 1)
-    sticky = memory.ledger.loans[newest].may_write_in(layout.start, layout.stop)
+    sticky = memory.ledger.loans.writers(layout.start, layout.stop, 1 << newest)
     why = ", and an alias may write there at any moment" if sticky else ""
     return f"the newest contents are on the {newest.name.lower()}{why}"
 
@@ -243,7 +249,7 @@ def _contents(memory: SyncedMemory, side: Side) -> str:
         state = "up to date"
     else:
         state = f"{held} bytes up to date" if held else "older contents"
-    borrows = len(memory.ledger.loans[side].borrows)
+    borrows = len([x for x in memory.ledger.loans.of(side) if x.kind is BORROW])
     lent = f", {counted(borrows, 'writable borrow')}" if borrows else ""
     return f"{where}{nbytes} bytes, {state}{lent}{_note_on_speed(memory, side)}"
 

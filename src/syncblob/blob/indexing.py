@@ -32,8 +32,8 @@ from syncblob.memory import (
     from_the_start,
 )
 from syncblob.memory.buffers import allocate_on_host
-from syncblob.memory.history import first_write
-from syncblob.memory.living_arrays import Reference
+from syncblob.memory.ledger import first_write
+from syncblob.memory.loans import Reference
 
 if TYPE_CHECKING:
     from syncblob.devices.base import Home
@@ -159,7 +159,7 @@ def _set_selected(blob: BlobCore, key: Any, index: Any, value: Any) -> None:
                 new = new.copy()
             if _set_in_place(blob, index, new, whole=True):
                 return
-        # This may transfer, so the index and the value are checked before.
+        # The access below may transfer, so the index and the value are checked before.
         arrays = _keys_on(blob, key)
         new = _value_on(blob, value, _selected_shape(blob.shape, arrays))
         index = _foreign_keys_on(blob, arrays, key, "__setitem__")
@@ -196,7 +196,7 @@ def _set_in_place(blob: BlobCore, index: Any, new: Any, *, whole: bool) -> bool:
         if writers is not None:
             note = {shortcut}
             writers.add(Reference(note, writers.discard))
-            # Again: it may have been revoked before.
+            # The shortcut may have been revoked while the array was written.
             if not (shortcut.writable and blob.raw_array is array):
                 return False
         if home.direct:
@@ -264,7 +264,7 @@ def _set_in_one_step(blob: BlobCore, full: Any, new: Any) -> None:
     elif target is None or start is None:
         layout = whole.derive(lambda a: a[full])
     else:
-        # As `derive`, in fewer steps.
+        # `derive` would do the same, in more steps.
         contiguous = target.flags.c_contiguous
         strides = None if contiguous else home.strides(target)
         layout = Layout(target.shape, target.dtype, strides, start)

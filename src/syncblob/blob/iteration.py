@@ -18,10 +18,10 @@ def iterate(blob: BlobCore) -> Iterator[Any]:
     shortcut = NO_SHORTCUT
     for index in count():
         if layout is not blob.known_layout:
-            # Another shape.
+            # The Blob has another shape.
             array, shortcut = None, NO_SHORTCUT
         if shortcut.readable:
-            # What comes next may end with the same map.
+            # A later change may lead to the same map.
             seen = None
         else:
             # While aliases may write on the other side, no shortcut can be used. Then only a change

@@ -38,7 +38,7 @@ def free(
 ) -> int:
     """Free the buffers of a side in a range, by default that of the Blob; see `SyncedMemory`."""
     memory = blob.memory
-    if not memory.windows(side) or (memory.ledger.loans[side].foreign and not needed):
+    if not memory.windows(side) or (memory.ledger.loans.foreign >> side & 1 and not needed):
         return 0
     # Its own arrays are known, those on the host, too.
     blob.use_memory(memory)

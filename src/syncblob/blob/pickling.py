@@ -14,7 +14,7 @@ from syncblob.devices import Side, accelerator, home_of
 from syncblob.errors import NoDeviceError
 from syncblob.interop import shared_memory
 from syncblob.memory import CONST, MUTABLE, SyncedMemory
-from syncblob.memory.untracked_aliases import expose
+from syncblob.memory.accesses import expose
 
 _OUT_OF_BAND = 5
 # The alignment of complex128, the largest dtype.

@@ -16,9 +16,8 @@ from syncblob.blob.core import NOTHING_KEPT, BlobCore, Gradient, making
 from syncblob.devices import Accelerator, Side
 from syncblob.interop.shared_memory import name_of
 from syncblob.memory import NO_SHORTCUT, OVERWRITE, SyncedMemory
-from syncblob.memory.borrows_and_aliases import restore
 from syncblob.memory.changes import leave
-from syncblob.memory.stale_alias_warning import announcing
+from syncblob.memory.loans import announcing, restore
 
 if TYPE_CHECKING:
     from syncblob._blob import Blob
@@ -293,8 +292,7 @@ def _let_go(
         revoked: list[Any] = []
         try:
             for memory in given_up:
-                for loans in memory.ledger.loans:
-                    loans.revoke(revoked, None, aliases=True)
+                memory.ledger.loans.revoke(revoked, -1, None, aliases=True)
             replace()
         except BaseException:
             restore(revoked)

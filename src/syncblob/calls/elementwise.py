@@ -23,7 +23,7 @@ from syncblob.transfers import require_device
 if TYPE_CHECKING:
     from syncblob.calls.engine import Kinds
 
-# These also accept sequences, buffers and other numbers, which Python would otherwise call unequal.
+# Comparisons accept sequences, buffers and other numbers, which Python would call unequal.
 _COMPARISONS = (np.equal, np.not_equal)
 
 

@@ -28,7 +28,7 @@ from syncblob.devices import HOST
 from syncblob.devices.host import LARGE
 from syncblob.interop.adopt import array_in
 from syncblob.memory import CONST, MUTABLE, from_the_start
-from syncblob.memory.living_arrays import Reference
+from syncblob.memory.loans import Reference
 from syncblob.memory.operations import leave_room, lines
 from syncblob.transfers import may_compute_directly
 
@@ -179,7 +179,7 @@ _WRITE = """
         if writers is not None:
             note = {{target}}
             writers.add(Reference(note, writers.discard))
-            # Again: it may have been revoked before.
+            # The shortcut may have been revoked while the array was written.
             if not (target.writable and x{n}.raw_array is a{n}):
                 note = None
                 return begin(like, {given})

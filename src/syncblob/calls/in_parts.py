@@ -43,7 +43,7 @@ def compute_in_room(
         if not short_of(error):
             raise
         waits = isinstance(error, NotNowError)
-    # Only here: the error keeps frames alive, and these keep arrays.
+    # Outside of the handler: the error keeps frames alive, and these keep arrays.
     divides = _can_divide(kernel, operands, writes=writes)
     if waits or not divides:
         try:

@@ -119,6 +119,6 @@ def shape_only(x: Any) -> Any:
     """Replace a Blob by an array of the same shape, strides and dtype, which must not be read."""
     if not isinstance(x, BlobCore):
         return x
-    # It may be out of date, and has the shape nevertheless.
+    # An array that is out of date has the shape nevertheless.
     array = x.raw_array
     return array if isinstance(array, np.ndarray) else x.layout.dummy()

@@ -60,7 +60,7 @@ def plan_of_sharing(rules: Rules, kinds: Kinds) -> Callable[..., Any]:
 def _share(function: Callable[..., Any], a: Any, b: Any, max_work: Any = None) -> bool:
     """Compare ranges of one memory, or existing buffers. Causes no transfer."""
     if isinstance(a, BlobCore) and isinstance(b, BlobCore) and a.memory is b.memory:
-        # It may have no buffer yet.
+        # The Blob may have no buffer yet.
         pairs = [(a.layout.dummy(), b.layout.dummy())]
     else:
         pairs = [

@@ -275,8 +275,8 @@ class Accelerator(Home):
     def import_array(cls, x: Any, *, copy: bool | None = None) -> Any:
         """Return an array of this accelerator's library over the memory of an object.
 
-        Only called with objects that have `protocol`, or are of `dlpack_type`. `copy=False` raises
-        ValueError or BufferError if a copy is needed.
+        Only called with objects that have `protocol`, or are of `dlpack_type`. ValueError or
+        BufferError if ``copy=False`` and a copy is needed.
         """
         raise NotImplementedError
 

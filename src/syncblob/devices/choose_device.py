@@ -17,7 +17,7 @@ from syncblob.devices.sycl import SyclBackend
 from syncblob.errors import NoDeviceError
 
 factories |= {"cuda": cuda.CudaBackend, "sycl": SyclBackend, "simulated": SimulatedBackend}
-# Those that are not removed.
+# The limits that are not removed.
 _OWN = frozenset(factories)
 # By the names of their devices.
 _backends: dict[str, Accelerator] = {}
@@ -198,7 +198,7 @@ def current_accelerator() -> Accelerator:
 def default_device() -> Device:
     """Return the device of new Blobs: that of `use_device`, else the process's default."""
     for block in reversed(_chosen.get()):
-        # None or one. Another thread may empty it meanwhile.
+        # A block has one device, or none as soon as any thread has ended it.
         for device in block:
             return device
     return _process_default

@@ -446,7 +446,7 @@ class CudaBackend(Accelerator):
             if ends[1] not in self._peers:
                 if runtime.deviceCanAccessPeer(*ends):
                     with suppress(runtime.CUDARuntimeError):
-                        # It may have been enabled already, by CuPy or PyTorch.
+                        # CuPy or PyTorch may have enabled the access already.
                         runtime.deviceEnablePeerAccess(ends[1])
                 self._peers.add(ends[1])
         for backend, used in ((other, contents), (self, buffer)):

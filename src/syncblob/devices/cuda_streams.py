@@ -531,7 +531,7 @@ class Order:
                 if stretch is not None and stretch.closed:
                     stretch = self._add(made, stretch)
         if stretch is not None and isinstance(stream, self._cupy.cuda.ExternalStream):
-            # Its owner may destroy it at any time.
+            # The owner of the stream may destroy it at any time.
             self._close(stretch)
 
     def note_copy(self, buffer: Any, stream: Any, event: Any) -> None:

@@ -74,8 +74,9 @@ class NumpyHome(Home):
             raise MemoryError(
                 f"{self.device} has no memory for {human_bytes(nbytes)} more"
             ) from None
-        # Several times faster than the array interface.
-        start = (offset - ctypes.addressof(_first_byte(block))) % step
+        # Several times faster than the array interface. Of a view, because NumPy keeps what it has
+        # told of a buffer with the array.
+        start = (offset - ctypes.addressof(_first_byte(block[:1]))) % step
         return block[start : start + nbytes]
 
     def zero(self, buffer: NDArray[np.uint8]) -> None:
@@ -83,7 +84,7 @@ class NumpyHome(Home):
 
     def view(self, buffer: NDArray[np.uint8], layout: Layout, *, writable: bool) -> NDArray[Any]:
         array: NDArray[Any] = np.ndarray(
-            layout.shape, layout.dtype, buffer, layout.offset, layout.strides
+            layout.shape, layout.dtype, buffer[:], layout.offset, layout.strides
         )
         if not writable:
             array.flags.writeable = False

@@ -88,13 +88,14 @@ class SimulatedBackend(NumpyHome, Accelerator):
         self._limit: int | None = None
         # The buffers and results that are alive. Entries vanish at any time, on any thread.
         self._blocks: set[_Block] = set()
+        self._discard = self._blocks.discard
         # A signal handler may run on the thread that holds it.
         self._lock = Lock()
         # By the id of a buffer: an array that refers to it, and that all arrays over it refer to.
         self._roots: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
         self._countdowns: dict[str, int] = {}
         self._default_stream: SimulatedStream | None = None
-        # As above.
+        # Nothing iterates over the set itself: streams vanish at any time.
         self._streams: set[weakref.ref[SimulatedStream]] = set()
         self.reset_counts()
 
@@ -240,7 +241,7 @@ class SimulatedBackend(NumpyHome, Accelerator):
 
     def _charge(self, owner: NDArray[Any], nbytes: int) -> None:
         """Count an array as long as it lives, or raise MemoryError if there is no room."""
-        block = _Block(owner, self._blocks.discard)
+        block = _Block(owner, self._discard)
         block.nbytes = nbytes
         # Two threads may not take the same room; nor may a signal handler, so it counts first.
         with self._lock.held:

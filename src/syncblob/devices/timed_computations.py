@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     # Gets the device, the name of the operation, its beginning and its end.
     Watcher = Callable[[Device, str, Moment, Moment], None]
 
-# They are called after each computation.
+# Functions that are called after each computation.
 watchers: list[Watcher] = []
 
 

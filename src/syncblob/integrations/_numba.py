@@ -57,18 +57,18 @@ def _(_context: Any, _builder: Any, _given: Any, _wanted: Any, array: ir.Value) 
 
 @typeof_impl.register(Blob)
 def _(blob: Blob, _context: Any) -> _LentArray:
-    return _typed(blob.dtype, blob.shape, blob.strides, writeable=False)
+    return _type_of(blob.dtype, blob.shape, blob.strides, writeable=False)
 
 
 @typeof_impl.register(SideView)
 def _(side: SideView, _context: Any) -> _LentArray:
     *_, layout = side._what()  # noqa: SLF001  # the public way would lend the array
     writeable = side._access is not CONST  # noqa: SLF001  # see above
-    return _typed(layout.dtype, layout.shape, layout.strides, writeable=writeable)
+    return _type_of(layout.dtype, layout.shape, layout.strides, writeable=writeable)
 
 
 @lru_cache(maxsize=1024)
-def _typed(
+def _type_of(
     dtype: Any, shape: tuple[int, ...], strides: tuple[int, ...], *, writeable: bool
 ) -> _LentArray:
     like = as_strided(np.empty((), dtype), shape, strides, writeable=writeable)

@@ -11,7 +11,7 @@ from syncblob._layout import Layout
 from syncblob.arrays.native import backend_of
 from syncblob.devices import HOST, Device
 from syncblob.memory import CONST, SyncedMemory, compute, upload
-from syncblob.memory.untracked_aliases import expose
+from syncblob.memory.accesses import expose
 
 if TYPE_CHECKING:
     from syncblob.devices.base import Accelerator, Home
@@ -82,7 +82,7 @@ def can_adopt(array: Any, home: Home) -> bool:
         # The usual case.
         return True
     if array.ndim == 1 and home.strides(array)[0] > array.dtype.itemsize:
-        # It has gaps.
+        # The array has gaps.
         return False
     return _obstacle(array, None, home) is None
 

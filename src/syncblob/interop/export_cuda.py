@@ -14,7 +14,7 @@ from syncblob.devices import Accelerator
 from syncblob.devices.cuda import CudaBackend
 from syncblob.errors import NoDeviceError
 from syncblob.memory import CONST, MUTABLE, Head
-from syncblob.memory.untracked_aliases import expose, is_exposed
+from syncblob.memory.accesses import expose, is_exposed
 
 if TYPE_CHECKING:
     from syncblob._layout import Layout
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from syncblob.memory import Access, SyncedMemory
 
 CUDA = CudaBackend.protocol
-# What CuPy calls in its place.
+# What CuPy calls of a Blob without that interface.
 CUPY = "__cupy_get_ndarray__"
 
 

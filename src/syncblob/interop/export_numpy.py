@@ -8,7 +8,7 @@ import numpy as np
 
 from syncblob.devices import Side
 from syncblob.memory import CONST, Access, SyncedMemory
-from syncblob.memory.borrows_and_aliases import NUMPY
+from syncblob.memory.loans import NUMPY
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
@@ -41,7 +41,7 @@ def to_ndarray(  # noqa: PLR0913  # the export, and the protocol's keywords
     return memory.export(side, access, layout, "__array__", NUMPY)
 
 
-def filled(array: NDArray[Any], dtype: DTypeLike | None, value: Any) -> NDArray[Any]:
+def fill_missing(array: NDArray[Any], dtype: DTypeLike | None, value: Any) -> NDArray[Any]:
     """Return an array with a value in place of NaN, in another dtype; see `Blob.to_numpy`."""
     wanted = array.dtype if dtype is None else np.dtype(dtype)
     missing = array != array  # noqa: PLR0124  # NaN alone differs from itself

@@ -19,8 +19,7 @@ from syncblob._locks_lost_in_fork import Lock
 from syncblob._source_lines import warn_user
 from syncblob.devices import Device, Side
 from syncblob.memory import CONST, SyncedMemory
-from syncblob.memory.accesses import acquire
-from syncblob.memory.untracked_aliases import expose
+from syncblob.memory.accesses import acquire, expose
 
 if TYPE_CHECKING:
     from multiprocessing.shared_memory import SharedMemory
@@ -79,7 +78,7 @@ def attach(name: str, nbytes: int, device: Device | str | None) -> SyncedMemory:
     than `nbytes`.
     """
     try:
-        shared = _attached(name)
+        shared = _attach_block(name)
     except FileNotFoundError:
         raise FileNotFoundError(
             f"expected shared memory named {name!r}, found none: it is removed with the Blob that "
@@ -140,7 +139,7 @@ def _bring_newest(ledger: Ledger, creator: int) -> None:
         )
 
 
-def _attached(name: str) -> SharedMemory:
+def _attach_block(name: str) -> SharedMemory:
     """Attach without becoming responsible for unlinking the block."""
     from multiprocessing.shared_memory import SharedMemory
 
@@ -150,12 +149,12 @@ def _attached(name: str) -> SharedMemory:
 
     if sys.version_info >= (3, 13):
         return Attached(name, track=False)
-    with _untracked():
+    with _hide_from_tracker():
         return Attached(name)
 
 
 @contextmanager
-def _untracked() -> Iterator[None]:
+def _hide_from_tracker() -> Iterator[None]:
     """Hide the blocks that this thread attaches to from the resource tracker.
 
     Before Python 3.13, attaching registers the block with the tracker, which unlinks it when the

@@ -59,7 +59,7 @@ class SideView(OrdinaryOperand):
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
         """Return an array over this side: writable and tracked, or read-only if const.
 
-        Another dtype, or `copy=True`, gives a private copy. Raises TypeError if the side is on a
+        Another dtype, or ``copy=True``, gives a private copy. Raises TypeError if the side is on a
         CUDA device, which NumPy cannot access; ValueError if `copy` is False and a conversion is
         needed.
         """

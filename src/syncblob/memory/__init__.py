@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from syncblob.memory.accesses import acquire as acquire
 from syncblob.memory.buffers import Window as Window
-from syncblob.memory.history import Transition as Transition
+from syncblob.memory.copies import upload as upload
+from syncblob.memory.ledger import FRESH as FRESH
+from syncblob.memory.ledger import NO_SHORTCUT as NO_SHORTCUT
 from syncblob.memory.ledger import Ledger as Ledger
+from syncblob.memory.ledger import Shortcut as Shortcut
+from syncblob.memory.ledger import Transition as Transition
 from syncblob.memory.operations import attempt as attempt
 from syncblob.memory.operations import has_written as has_written
 from syncblob.memory.operations import keep as keep
@@ -14,13 +18,9 @@ from syncblob.memory.room import compute as compute
 from syncblob.memory.room import from_the_start as from_the_start
 from syncblob.memory.room import in_room as in_room
 from syncblob.memory.room import short_of as short_of
-from syncblob.memory.shortcut import FRESH as FRESH
-from syncblob.memory.shortcut import NO_SHORTCUT as NO_SHORTCUT
-from syncblob.memory.shortcut import Shortcut as Shortcut
 from syncblob.memory.state_machine import CONST as CONST
 from syncblob.memory.state_machine import MUTABLE as MUTABLE
 from syncblob.memory.state_machine import OVERWRITE as OVERWRITE
 from syncblob.memory.state_machine import Access as Access
 from syncblob.memory.state_machine import Head as Head
 from syncblob.memory.synced_memory import SyncedMemory as SyncedMemory
-from syncblob.memory.uploads import upload as upload

@@ -1,15 +1,18 @@
-"""Accesses: what a side needs before a range of it is read or written."""
+"""Accesses: what a side needs before a range of it is read or written, and what is handed out."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from syncblob.memory.access_plan import PAIR, plan
-from syncblob.memory.changes import commit, finish_write, take
-from syncblob.memory.history import note_use
+import numpy as np
+
+from syncblob.devices import Side
+from syncblob.memory.changes import commit, finish_write, plan, take
+from syncblob.memory.ledger import note_use
+from syncblob.memory.loans import BORROW, EXPOSED, SHARED, Unannounced, announce, require_announced
 from syncblob.memory.room import shortage_of
-from syncblob.memory.stale_alias_warning import Unannounced, announce, require_announced
 from syncblob.memory.state_machine import CONST, MUTABLE, OVERWRITE, Access
+from syncblob.memory.verify import Watch
 from syncblob.memory.windows import provide
 from syncblob.transfers import open_logs
 
@@ -17,11 +20,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from syncblob._layout import Layout
-    from syncblob.devices import Side
-    from syncblob.memory.borrows_and_aliases import Lease
+    from syncblob._source_lines import NotedPlace
+    from syncblob.memory.buffers import Window
     from syncblob.memory.ledger import Ledger
+    from syncblob.memory.loans import Loan
     from syncblob.memory.spans import Spans
-    from syncblob.memory.stale_alias_warning import Stale
+
+    # Returns an array over a window, and records it. Called under the lock.
+    HandOut = Callable[[Ledger, Side, Window, Layout], Any]
 
 
 def acquire(  # noqa: C901, PLR0912, PLR0913, PLR0917  # an access; inlined, because calls take time
@@ -33,49 +39,34 @@ def acquire(  # noqa: C901, PLR0912, PLR0913, PLR0917  # an access; inlined, bec
     fill: Callable[..., None] | None = None,
     *,
     locked: bool = False,
-    announced: list[set[Lease]] | None = None,
+    announced: list[set[Loan]] | None = None,
 ) -> Any:
-    """Bring the range of a layout up to date on one side, and return the side's buffer.
+    """Bring the range of a layout up to date on one side, and return the side's window of it.
 
-    Takes the lock. Makes room, and warns of aliases that become stale, without the lock.
+    Takes the lock. Makes room, and warns of aliases that become stale, without the lock. If it
+    raises, nothing has changed.
 
     Parameters
     ----------
-    ledger
-        The ledger.
-    side, access, layout, reason
+    ledger, side, access, layout, reason
         The access. An overwrite of a layout with gaps is a mutable access.
     fill
-        Writes into the buffer, its first argument, as part of the access. What an overwrite
+        Writes into the window, its first argument, as part of the access. What an overwrite
         discards is kept until then: if there is a second argument, a list, it appends to it when it
         has written.
     locked
         Whether the access makes no room, because the caller does, or holds the lock.
     announced
         The aliases that warnings have named.
-
-    Returns
-    -------
-    window
-        The window of the side that contains the range.
-
-    Raises
-    ------
-    MemoryError
-        If there is no memory for a buffer, and no room can be made. Nothing has changed.
-    RuntimeError
-        If the memory is in the middle of a transfer, and this interrupts it on the same thread.
-    StaleAliasWarning
-        If the user's filters turn it into an error. Nothing has changed.
     """
     announced = [] if announced is None else announced
     mine, writes = 1 << side, access is not CONST
     while True:
-        stale: Stale | None = None
+        stale: set[Loan] | None = None
         shortage = None
         try:
             with ledger.lock:
-                buffers, spans, loans = ledger.buffers, ledger.spans, ledger.loans
+                buffers, spans = ledger.buffers, ledger.spans
                 start, stop = layout.start, layout.stop
                 if stop > spans.nbytes:
                     # Another thread has resized the Blob.
@@ -84,7 +75,7 @@ def acquire(  # noqa: C901, PLR0912, PLR0913, PLR0917  # an access; inlined, bec
                     (layout.contiguous or layout.gapless)
                     and layout.stop - layout.start == stop - start
                 ):
-                    # It leaves bytes of the range.
+                    # Such an overwrite leaves bytes of the range.
                     access = MUTABLE
                 buffer = buffers.windows[side].whole
                 if buffer is None and side:
@@ -94,8 +85,8 @@ def acquire(  # noqa: C901, PLR0912, PLR0913, PLR0917  # an access; inlined, bec
                         ledger.refuse_reentry()
                     return buffer
                 if writes:
-                    if len(loans) != PAIR or loans[1 - side].leases:
-                        require_announced(loans, announced, start, stop, side)
+                    if ledger.loans.live:
+                        require_announced(ledger.loans, announced, start, stop, ~mine)
                     if ledger.source is not None:
                         ledger.forget_source(start, stop)
                 if ledger.uploads:
@@ -115,7 +106,7 @@ def acquire(  # noqa: C901, PLR0912, PLR0913, PLR0917  # an access; inlined, bec
                     and (start < stop or not stop)
                     and (uniform is not None or spans.any(start, stop) != mine)
                 ):
-                    # Others hold it, too, and lose it.
+                    # Other sides hold the range, too, and lose it.
                     commit(ledger, plan, side, access, start, stop, reason, announced)
                 elif open_logs:
                     note_use(ledger, side, start, stop)
@@ -131,7 +122,7 @@ def acquire(  # noqa: C901, PLR0912, PLR0913, PLR0917  # an access; inlined, bec
             if shortage is None:
                 raise
         if shortage is not None:
-            # Only here: the error keeps frames alive, and these keep arrays.
+            # Outside of the handler: the error keeps frames alive, and these keep arrays.
             args = ledger, side, access, layout, reason, fill
             return shortage.repeat(acquire, args, {"locked": True, "announced": announced})
         if stale is not None:
@@ -155,7 +146,7 @@ def _fill(  # noqa: PLR0913, PLR0917  # an access
     try:
         fill(buffer)
     except BaseException:
-        # It may have written in part, after a read on another side.
+        # `fill` may have written in part, after a read on another side.
         take(ledger, side, start, stop, reason)
         raise
     if ledger.spans is spans:
@@ -165,3 +156,126 @@ def _fill(  # noqa: PLR0913, PLR0917  # an access
         finish_write(ledger, side, start, stop, reason)
         return True
     return False
+
+
+def borrow(ledger: Ledger, side: Side, window: Window, layout: Layout) -> Any:
+    """Return a borrow; see `SyncedMemory.lend`."""
+    array = window.view(ledger.buffers.home(side), layout, writable=True)
+    # Only NumPy arrays have a write permission to revoke.
+    if isinstance(array, np.ndarray):
+        ledger.own_loans().lend(array, BORROW, side, layout.start, layout.stop)
+    elif window is not ledger.buffers.windows[side].whole:
+        # A larger window would leave it behind, and nothing could stop its writes.
+        return alias("borrowed", None, ledger, side, window, layout)
+    return array
+
+
+def alias(  # noqa: PLR0913, PLR0917  # an alias, and its consumer
+    kind: str, target: object | None, ledger: Ledger, side: Side, window: Window, layout: Layout
+) -> Any:
+    """Return a writable alias; see `SyncedMemory.export`."""
+    array, owner = window.alias(ledger.buffers.home(side), layout)
+    reach, lives = (layout.start, layout.stop), owner if target is None else target
+    ledger.own_loans().lend(lives, kind, side, *reach)
+    return array
+
+
+def note_alias(  # noqa: PLR0913, PLR0917  # an alias, and its consumer
+    kind: str, target: object, ledger: Ledger, side: Side, window: Window, layout: Layout
+) -> None:
+    """Record an array that lies over a buffer already as an alias; see `SyncedMemory.track`."""
+    ledger.own_loans().lend(target, kind, side, layout.start, layout.stop)
+    home = ledger.buffers.home(side)
+    if not home.native:
+        home.lend(window.view(home, layout, writable=True, own=True))
+
+
+def export_watched(  # noqa: PLR0913, PLR0917  # an access, and its consumer
+    ledger: Ledger, side: Side, layout: Layout, reason: str, kind: str, target: object | None
+) -> Any:
+    """Return a const export that is checked. Call it under the lock."""
+    window = acquire(ledger, side, CONST, layout, reason, locked=True)
+    array, owner = window.alias(ledger.buffers.home(side), layout)
+    if isinstance(array, np.ndarray):
+        array.flags.writeable = False
+    over = ledger.loans.over(layout.start, layout.stop)
+    if not layout.size or any(loan.side is side for loan in over):
+        # Borrows or aliases may write here legitimately, so a difference proves nothing. No bytes
+        # overlap an eviction, which could not end their watch.
+        return array
+    watch = ledger.watch = ledger.watch or Watch(ledger.lock, ledger.buffers)
+    # The access may have renewed them.
+    ledger.shortcuts.revoke()
+    watch.add(owner if target is None else target, kind, side, layout.start, layout.stop)
+    if ledger.watch is not watch:
+        # A signal handler has written, and so ended a watch of nothing.
+        ledger.watch = watch
+        ledger.shortcuts.revoke()
+    return array
+
+
+# --- what cannot be tracked -----------------------------------------------------------------------
+
+
+def expose(  # noqa: PLR0913  # a range, and who writes
+    ledger: Ledger,
+    side: Side,
+    noted: NotedPlace | None = None,
+    *,
+    start: int = 0,
+    stop: int | None = None,
+    shared: bool = False,
+) -> None:
+    """Record that an alias of unknown lifetime can write into a range of one side's buffer.
+
+    The side becomes the only holder of what it shares there. The default range is everything, of a
+    buffer that other code has made. A write on another side does not end it if other processes
+    have `shared` the buffer. The place of the user's code is that which is `noted`, or this one.
+    """
+    with ledger.lock:
+        loans, end = ledger.own_loans(), ledger.buffers.nbytes if stop is None else stop
+        before = [each for each in loans.of(side) if each.exposed]
+        # First, so that no copy that is made from now on is trusted.
+        exposure = loans.lend(ledger, SHARED if shared else EXPOSED, side, start, end, noted)
+        try:
+            take(ledger, side, start, end)
+        except BaseException:
+            loans.live.discard(exposure)
+            raise
+        if stop is None:
+            loans.foreign |= 1 << side
+        replaced = [each for each in before if (each.start, each.stop) == (start, end)]
+        loans.live.difference_update(replaced)
+        if ledger.watch is not None:
+            # Others write here by right, and may have done so already.
+            ledger.watch.drop(side, start, end)
+
+
+def is_exposed(ledger: Ledger, side: Side, start: int, stop: int) -> bool:
+    """Tell whether all of a range is exposed on a side, and only that side holds it."""
+    over = ledger.loans.writers(start, stop, 1 << side)
+    exposed = any(each.exposed and each.start <= start and stop <= each.stop for each in over)
+    return exposed and ledger.spans.any(start, stop) == 1 << side
+
+
+def assume_unaliased(ledger: Ledger, start: int = 0, stop: int | None = None) -> None:
+    """End the exposure of a range on all sides: the caller promises that no alias writes."""
+    with ledger.lock:
+        end, loans = ledger.buffers.nbytes if stop is None else stop, ledger.loans
+        for loan in loans.writers(start, end):
+            if loan.exposed:
+                loans.cut(loan, start, end)
+
+
+def refresh(ledger: Ledger, start: int, stop: int, *, still_exposed: bool) -> None:
+    """Make a range of the host's buffer newest, with what others have written into it, once.
+
+    `still_exposed` tells whether the parts of it that are exposed on the host stay exposed.
+    """
+    with ledger.lock:
+        take(ledger, Side.HOST, start, stop)
+        if ledger.watch is not None:
+            ledger.watch.drop(Side.HOST, start, stop)
+        for loan in [] if still_exposed else ledger.loans.writers(start, stop, 1 << Side.HOST):
+            if loan.exposed:
+                ledger.loans.cut(loan, start, stop)

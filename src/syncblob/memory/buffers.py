@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 from bisect import bisect_left, bisect_right
+from functools import lru_cache
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -46,22 +47,17 @@ def allocate_on_host(
 
 
 class Window:
-    """A buffer of a range of a memory, or of all of it.
+    """A buffer of a range of a memory, or of all of it."""
 
-    Attributes
-    ----------
-    start, stop
-        The range.
-    array
-        The buffer, in which the byte at `start` is the first.
-    """
-
-    __slots__ = ("array", "start", "stop")
+    __slots__ = ("array", "exporter", "start", "stop")
 
     def __init__(self, start: int, stop: int, array: Any) -> None:
         self.start: int = start
         self.stop: int = stop
+        # The buffer, in which the byte at `start` is the first.
         self.array: Any = array
+        # The object that aliases are made over; see `Home.exporter`.
+        self.exporter: Any = None
 
     @property
     def nbytes(self) -> int:
@@ -92,28 +88,37 @@ class Window:
             layout = layout.shift(-self.start)
         return (home.own_view if own else home.view)(self.array, layout, writable=writable)
 
+    def alias(self, home: Home, layout: Layout) -> tuple[Any, object]:
+        """Return an array over it, and the object that dies with the last use of that."""
+        if self.exporter is None:
+            self.exporter = home.exporter(self.array)
+        return home.alias(self.exporter, self.inner(layout))
+
+
+@lru_cache(maxsize=64)
+def _homes(accelerator: Accelerator | None) -> tuple[Home, ...]:
+    return (HOST,) if accelerator is None else (HOST, accelerator)
+
 
 _START = attrgetter("start")
 
 
 class Windows:
-    """The windows of a side: of disjoint ranges, in ascending order. Immutable.
+    """The windows of a side: of disjoint ranges, in ascending order. Immutable."""
 
-    Attributes
-    ----------
-    all
-        The windows.
-    whole
-        The window that is everything; None if there is none.
-    """
-
-    __slots__ = ("all", "whole")
+    __slots__ = ("_parts", "whole")
 
     def __init__(self, nbytes: int = 0, *windows: Window) -> None:
-        self.all: tuple[Window, ...] = windows
+        self._parts: tuple[Window, ...] = windows
+        # The window that is everything; None if there is none.
         self.whole: Window | None = None
         if len(windows) == 1 and windows[0].start == 0 and windows[0].stop == nbytes:
-            self.whole = windows[0]
+            self._parts, self.whole = (), windows[0]
+
+    @property
+    def all(self) -> tuple[Window, ...]:
+        """The windows."""
+        return self._parts if self.whole is None else (self.whole,)
 
     def containing(self, start: int, stop: int) -> Window | None:
         """Return the window that contains a range; None if none does."""
@@ -131,7 +136,7 @@ class Windows:
     def inside(self, start: int, stop: int) -> list[Window]:
         """Return the windows that lie in a range."""
         first = bisect_left(self.all, start, key=_START)
-        # One of no bytes may start where the range ends.
+        # A window of no bytes may start where the range ends.
         last = bisect_right(self.all, stop, key=_START)
         return [window for window in self.all[first:last] if window.stop <= stop]
 
@@ -145,43 +150,28 @@ NO_WINDOWS = Windows()
 
 
 class Buffers:
-    """The windows of each side.
+    """The windows of each side."""
 
-    Parameters
-    ----------
-    nbytes
-        The number of bytes of each side.
-    accelerator
-        The backend of the first accelerator; None if it is chosen on first use.
-
-    Attributes
-    ----------
-    accelerator
-        The backend of the first accelerator; None if none was used yet.
-    homes
-        The homes of all sides, without the first accelerator if none was used yet.
-    all_sides
-        The sides: at least the host and the first accelerator.
-    windows
-        The windows of each side.
-    nbytes
-        As above.
-    name
-        The name of this memory in the log; empty if it has none.
-    serial
-        The number that tells memories apart in the log.
-    """
-
-    __slots__ = ("accelerator", "all_sides", "homes", "name", "nbytes", "serial", "windows")
+    __slots__ = ("_serial", "accelerator", "all_sides", "homes", "name", "nbytes", "windows")
 
     def __init__(self, nbytes: int, accelerator: Accelerator | None) -> None:
+        # The backend of the first accelerator; None if it is chosen on first use.
         self.accelerator: Accelerator | None = accelerator
-        self.homes: tuple[Home, ...] = (HOST,) if accelerator is None else (HOST, accelerator)
+        # Those of all sides, without the first accelerator if none was used yet.
+        self.homes: tuple[Home, ...] = _homes(accelerator)
+        # At least the host and the first accelerator.
         self.all_sides: tuple[Side, ...] = _PAIR
         self.windows: list[Windows] = [NO_WINDOWS, NO_WINDOWS]
         self.nbytes: int = nbytes
+        # That of the memory in the log; empty if it has none.
         self.name: str = ""
-        self.serial: int = next_serial()
+        self._serial: int = 0
+
+    @property
+    def serial(self) -> int:
+        """The number that tells memories apart in the log."""
+        self._serial = self._serial or next_serial()
+        return self._serial
 
     @property
     def on_several_sides(self) -> bool:
@@ -193,13 +183,7 @@ class Buffers:
         return all(isinstance(window.array, np.ndarray) for window in self.windows[side].all)
 
     def home(self, side: int) -> Home:
-        """Return the home of one side. Allocates and moves nothing.
-
-        Raises
-        ------
-        NoDeviceError
-            If no accelerator was used yet, and none is available.
-        """
+        """Return the home of one side. Allocates and moves nothing."""
         homes = self.homes
         return homes[side] if side < len(homes) else current_accelerator()
 
@@ -276,17 +260,7 @@ class Buffers:
     def explain_shortage(
         self, error: MemoryError, side: Side, nbytes: int, reason: str, layout: Layout | None = None
     ) -> None:
-        """Add to an error which access of which Blob needed memory, and what helps.
-
-        Parameters
-        ----------
-        error
-            Its message is extended.
-        side, nbytes
-            The memory that was needed.
-        reason, layout
-            The access.
-        """
+        """Add to an error which access of which Blob needed memory, and what helps."""
         home = self.home(side)
         delete = (
             "delete Blobs and aliases that are no longer needed, because a Blob keeps a buffer on "
@@ -315,18 +289,10 @@ class Buffers:
         reason: str,
         because: Callable[[], str] | None = None,
     ) -> None:
-        """Copy bytes of one side into the same number of bytes of another.
+        """Copy bytes of one side into the same number of bytes of another, and tell the log.
 
-        Parameters
-        ----------
-        origin, side
-            The sides of `contents` and of `target`.
-        contents, target
-            The bytes to read and to write.
-        offset
-            Their offset in the memory, for the log.
-        reason, because
-            The access, and what describes the alias that made it copy again, for the log.
+        `offset` is their place in the memory. `because` describes the alias that made the access
+        copy again.
         """
         device: Any = self.homes[side or origin]
         copying, nbytes = self.copying(device, reason, because), contents.nbytes
@@ -371,17 +337,7 @@ class Buffers:
     def fill(  # noqa: PLR0913, PLR0917  # a range, and what the log says of it
         self, source: Source | None, side: Side, window: Window, start: int, stop: int, reason: str
     ) -> None:
-        """Fill a range of a window from a source; the accelerator's by an upload.
-
-        Parameters
-        ----------
-        source
-            The source; None for zeros.
-        side, window, start, stop
-            The range.
-        reason
-            The access, for the log.
-        """
+        """Fill a range of a window from a source, or with zeros; the accelerator's by an upload."""
         # No side held these bytes, so no work reads them yet.
         target = window.part(start, stop)
         if source is None:

@@ -13,50 +13,235 @@ functions and at backward jumps. So `commit` has three steps:
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from functools import reduce
+from operator import and_
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from syncblob._source_lines import user_instruction
 from syncblob.devices import Side
 from syncblob.devices.base import WRITERS
-from syncblob.memory import access_plan
-from syncblob.memory.access_plan import DIRECTIONS, PAIR, SMALL, Change, shorten
-from syncblob.memory.access_plan import plan as plan_access
-from syncblob.memory.borrows_and_aliases import NO_LOANS, restore
 from syncblob.memory.buffers import Window, Windows
-from syncblob.memory.history import Transition, note_arrival, note_use, noted_user
-from syncblob.memory.ledger import REMEMBERED
+from syncblob.memory.ledger import REMEMBERED, Transition, note_arrival, note_use, noted_user
+from syncblob.memory.loans import NO_LOANS, require_announced, restore
 from syncblob.memory.operations import innermost_of, is_written_elsewhere, reside
-from syncblob.memory.spans import Spans
-from syncblob.memory.stale_alias_warning import require_announced
+from syncblob.memory.spans import Run, Spans
 from syncblob.memory.state_machine import (
     COLUMNS,
     CONST,
     COPY,
-    INITIAL,
     MUTABLE,
     NOTHING,
     OVERWRITE,
     TABLE,
     Access,
+    plan_access,
 )
 from syncblob.transfers import open_logs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
-    from numpy.typing import NDArray
-
     from syncblob._layout import Layout
-    from syncblob.memory.borrows_and_aliases import Lease
     from syncblob.memory.ledger import Ledger, Upload
+    from syncblob.memory.loans import Loan
+
+# How bytes come to each of two sides from the other.
+DIRECTIONS = ("download", "upload")
+
+SMALL = 1 << 14
+"""Of a memory of at most so many bytes, what lies beside a part comes to the host with it.
+
+That takes hardly longer: ``python -m benchmarks regions`` compares the two. Consumers that are
+given a view, and reach the rest of its base, find the newest contents there. Libraries that
+compute on accelerators are not known to do that, and a larger upload would wait for more work.
+"""
+
+MAX_SPANS = 1024
+"""An access that would leave more spans than this is widened to the whole memory.
+
+A map may get longer by pushes, or if arrays are held over many parts, or only a source has many.
+"""
 
 _new = tuple.__new__
 
 
+class Change(NamedTuple):
+    """A change of the state of a memory, as planned."""
+
+    # The side that gets bytes, the maps, and the range of the access.
+    side: Side
+    before: Spans
+    after: Spans
+    start: int
+    stop: int
+    # The runs to copy to the side, with the sides that hold them. If none does, the source has it.
+    pieces: Sequence[Run] = ()
+    # The direction of the copies; empty if there are none.
+    copied: str = ""
+    # The sides whose contents become stale, as a bit mask, and the ranges. Borrows of these lose
+    # their write permission.
+    losers: int = 0
+    lost: Sequence[tuple[int, int]] = ()
+    # Whether aliases lose it too, and exposures of these sides end.
+    writes: bool = False
+    # Whether the side's buffer is filled with zeros first.
+    zeroed: bool = False
+    # Whether it is an access, which needs a buffer, and of which open logs count what it avoids.
+    counted: bool = False
+    # In place of the copies: does what can fail, and returns the windows that the side gets, and
+    # the uploads that it has started.
+    prepare: Callable[[Ledger, Change, str], tuple[Windows, Sequence[Upload]]] | None = None
+    # Called if `prepare` or anything after it fails.
+    undo: Callable[[Ledger], None] | None = None
+    # The map while the side gets another buffer, or none; None if the buffer stays.
+    between: Spans | None = None
+    # The bytes that it allocates, for an error; None for those of the whole memory.
+    needed: int | None = None
+
+
+def plan(  # noqa: C901, PLR0913, PLR0917  # the usual access is planned without a call
+    ledger: Ledger,
+    side: Side,
+    access: Access,
+    start: int,
+    stop: int,
+    announced: Collection[set[Loan]] = (),
+) -> Change:
+    """Plan an access by the table. Changes nothing."""
+    before, buffers, loans = ledger.spans, ledger.buffers, ledger.loans
+    mine, nbytes, writes = 1 << side, before.nbytes, access is not CONST
+    if writes and loans.live:
+        # Check again: an alias may have been made since.
+        require_announced(loans, announced, start, stop, ~mine)
+    new, part = buffers.windows[side].whole is None, stop - start < nbytes
+    window = side and new and buffers.containing(side, start, stop)
+    # Of the whole memory only: a part may have been left by an eviction.
+    initial = before.uniform == 0 and ledger.source is None and not window
+    pieces: Sequence[Run] = ()
+    changed = start, stop
+    held = before.uniform if before.uniform is not None else before.alike(start, stop)
+    # Bytes that an alias writes during the copy must be copied again.
+    writers = () if writes or not loans.live else loans.writers(start, stop)
+    pair = len(buffers.all_sides) == len(DIRECTIONS)
+    alike, brings, holders = held is not None and pair and start < stop, NOTHING, 0
+    if alike:
+        brings, holders = TABLE[held][COLUMNS[side] + access]  # type: ignore[index]  # it is alike
+        if writers and brings is COPY:
+            holders = held  # type: ignore[assignment]  # as above
+            # Else only a part of it stays where it is.
+            alike = any(x.start <= start and stop <= x.stop and x.side != side for x in writers)
+    if initial or not nbytes:
+        # The first access allocates and fills a whole buffer.
+        changed = 0, nbytes
+        after = Spans.whole(nbytes, mine if initial or writes else before.holders[0] | mine)
+    elif alike:
+        pieces = () if brings is NOTHING else (_new(Run, (start, stop, held)),)
+        after = before.put(start, stop, holders) if part else Spans.whole(nbytes, holders)
+    else:
+        reach = [Run(each.start, each.stop, 1 << each.side) for each in writers]
+        pieces, runs = plan_access(before, side, access, start, stop, writers=reach)
+        after = before.replaced(runs)
+    if after is not before and len(after.holders) > 1:
+        pieces, after = shorten(ledger, pieces, after, side, start, stop)
+    lost: Sequence[tuple[int, int]] = ()
+    if loans.live:
+        lost = [piece[:2] for piece in pieces]
+        if writes or not nbytes:
+            lost.append(changed)
+    if pieces and part and side is Side.HOST and nbytes <= SMALL:
+        pieces, after = _with_rest(before, pieces, after, start, stop)
+    # The caller of an access of a part on the host may reach further, and must not find old bytes
+    # of the heap there.
+    zeroed = (initial and access is not OVERWRITE) or (part and (initial or (new and not side)))
+    copied = ""
+    for piece in pieces:
+        if piece[2]:
+            peer = side and not pair and buffers.nearest(side, piece[2])
+            copied = "peer" if peer else copied or DIRECTIONS[side > 0]
+    change = side, before, after, start, stop, pieces, copied, ~mine, lost, writes, zeroed, True
+    return Change(*change)
+
+
+def shorten(  # noqa: PLR0913, PLR0917  # an access, and its plan
+    ledger: Ledger,
+    pieces: Sequence[Run],
+    after: Spans,
+    side: Side,
+    start: int,
+    stop: int,
+    *,
+    moves: bool = True,
+) -> tuple[Sequence[Run], Spans]:
+    """Widen an access to the whole memory if the map that it would leave is too long.
+
+    The side then lacks nothing that another side holds, apart from bytes that arrays are held over
+    or that uploads are under way to, and bytes that only a source has. All that it got, or had, has
+    the same holders afterwards. If nothing `moves`, bytes that several sides hold are left to the
+    side alone, or to the others, whichever makes the map shorter.
+    """
+    count, buffers, mine = len(after.holders), ledger.buffers, 1 << side
+    if count <= (ledger.span_limit or MAX_SPANS):
+        if count <= MAX_SPANS // 2:
+            ledger.span_limit = min(ledger.span_limit, MAX_SPANS)
+        return pieces, after
+    in_use = [upload[:2] for upload in ledger.uploads]
+    in_use += [(loan.start, loan.stop) for loan in list(ledger.loans.live)]
+    kept = Spans.covering(after.nbytes, in_use)
+    runs = [*after.runs(0, after.nbytes)]
+    free = {
+        run
+        for run in runs
+        if run.holders
+        and not (run.start < stop and start < run.stop)
+        and not kept.any(run.start, run.stop)
+    }
+
+    def change(holders: Callable[[int], int]) -> Spans:
+        return after.replaced(
+            run._replace(holders=holders(run.holders)) if run in free else run for run in runs
+        )
+
+    more: Sequence[Run] = ()
+    others = [each for each in buffers.all_sides if each is not side]
+    # Windows may not contain what would be copied, and a copy would end borrows.
+    room = buffers.windows[side].whole or not buffers.windows[side].all
+    if moves and room and all(map(buffers.tracks_borrows, others)):
+        more = [run for run in free if not run.holders & mine]
+        common = reduce(and_, [run.holders | mine for run in free], ~0)
+        after = change(lambda _: common)
+    else:
+        alone = change(lambda held: mine if held & mine else held)
+        shared = change(lambda held: held & ~mine or held)
+        after = min(alone, shared, key=lambda spans: len(spans.holders))
+    # To look at all spans takes long, so the next time is when there are twice as many.
+    ledger.span_limit = max(MAX_SPANS, 2 * len(after.holders))
+    return sorted([*pieces, *more]), after
+
+
+def _with_rest(
+    before: Spans, pieces: Sequence[Run], after: Spans, start: int, stop: int
+) -> tuple[Sequence[Run], Spans]:
+    """Let bytes come to the host along with pieces of a range, in the same copies.
+
+    These are the bytes before and behind the range that are where those at its ends are. What comes
+    from another side keeps its holders, because other code may be writing it there. What comes from
+    the source is held by the host.
+    """
+    first, last = pieces[0], pieces[-1]
+    low = before.span_of(first.start)[0] if first.start == start else first.start
+    high = before.span_of(last.stop - 1)[1] if last.stop == stop else last.stop
+    brought = [*pieces]
+    brought[0] = first._replace(start=low)
+    brought[-1] = brought[-1]._replace(stop=high)
+    for piece, outside in ((first, (low, start)), (last, (stop, high))):
+        if not piece.holders and outside[0] < outside[1]:
+            after = after.put(*outside, 1 << Side.HOST)
+    return brought, after
+
+
 def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of every change, in order
     ledger: Ledger,
-    plan: Callable[..., Change],
+    planner: Callable[..., Change],
     side: Side,
     access: Access,
     start: int,
@@ -66,38 +251,19 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
     layout: Layout | None = None,
     fill: Callable[..., None] | None = None,
 ) -> Any:
-    """Plan a change and carry it out. If anything raises, the state is as before.
+    """Plan a change and carry it out, and return the side's window.
 
-    Parameters
-    ----------
-    ledger
-        The ledger.
-    plan
-        A function that returns the change. It gets the ledger, side, access, start, stop and
-        `argument`, unless that is None, when nothing else can change the state any more.
-    side, access, start, stop
-        An access, which determines the uploads to wait for.
-    reason
-        The name of the access, for the log and the history. Empty if the history does not have
-        such changes.
-    layout
-        That of the access, for errors.
-    fill
-        A function that writes into the side's new buffer, its first argument. It appends to a list,
-        the second argument, when it has written.
-
-    Returns
-    -------
-    window
-        The side's window.
+    The planner gets the ledger, side, access, start, stop and `argument`, unless that is None, when
+    nothing else can change the state any more. `reason` is the name of the access for the log and
+    the history; empty if the history does not have such changes. `fill` writes into the window, its
+    first argument, and appends to a list, the second, when it has written.
     """
-    revoked: list[NDArray[Any]] = []
+    revoked: list[Loan] = []
     written: list[object] = []
     change: Change | None = None
-    after: Spans | None = None
     uploads: Sequence[Upload] = ()
     done = False
-    shortcuts = ledger.shortcuts
+    shortcuts, buffers = ledger.shortcuts, ledger.buffers
     try:
         # Accesses that interrupt this on the same thread are refused from now on.
         ledger.moving = True
@@ -105,42 +271,69 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
         # alias.
         epoch = object()
         shortcuts.epoch = epoch
-        for shortcut in shortcuts.sides:
-            if shortcut is not None:
-                shortcut.readable = shortcut.writable = False
-        if shortcuts.parts:
-            shortcuts.revoke()
-            epoch = shortcuts.epoch
+        for shortcut in [*shortcuts.known.values()]:
+            shortcut.readable = shortcut.writable = False
         if ledger.uploads:
             # A signal handler may have started one since the caller waited.
             ledger.finish_uploads(side, access, start, stop)
-        before, writes = ledger.spans, access is not CONST
-        of_access = plan is plan_access
-        # What another thread has begun to write is copied, and not trusted to be all of it.
-        passing = (
-            of_access
+        args = () if argument is None else (argument,)
+        change = planner(ledger, side, access, start, stop, *args)
+        side, before, after, start, stop, pieces, copied, losers, lost, writes, zeroed, counted = (
+            change[:12]
+        )
+        loans = ledger.loans
+        if (
+            pieces
+            and planner is plan
             and not writes
             and (WRITERS or len(innermost_of) > 1)
+            and all(piece[2] for piece in pieces)
             and is_written_elsewhere(ledger)
-        )
-        step = None
-        if of_access and len(ledger.loans) == PAIR:
-            step = _step_by_table(ledger, side, access, start, stop, reason, passing)
-        if step is not None:
-            after, copied, window = step
+        ):
+            # What another thread has begun to write is copied, and not trusted to be all of it.
+            after = before
+        if loans.live:
+            for reach in lost:
+                everything = reach == (0, before.nbytes)
+                loans.revoke(revoked, losers, None if everything else reach, aliases=writes)
+        windows = buffers.windows[side]
+        window: Any = windows.whole
+        if change.prepare is not None:
+            windows, uploads = change.prepare(ledger, change, reason)
+            window = windows.containing(start, stop)
         else:
-            args = () if argument is None else (argument,)
-            change = plan(ledger, side, access, start, stop, *args)
-            side, before, after, start, stop, pieces, copied = change[:7]
-            if passing and pieces and all(piece[2] for piece in pieces):
-                after = before
-            window, uploads = _prepare(ledger, change, reason, revoked)
+            if (window is None or zeroed) and counted:
+                window, windows = buffers.get(side, start, stop, zeroed=zeroed)
+            for piece in pieces:
+                low, high, holders = piece
+                if holders:
+                    pair = len(buffers.all_sides) == len(DIRECTIONS)
+                    origin = 1 - side if pair else buffers.nearest(side, holders)
+                    because = None
+                    if open_logs and not writes and loans.live:
+                        beside = loans.writers(low, high, 1 << origin)
+                        because = beside[0].described if beside else None
+                    buffers.bring(origin, side, window, low, high, reason, because)
+                else:
+                    buffers.fill(ledger.source, side, window, low, high, reason)
+        if windows is not buffers.windows[side]:
+            if 0 < side < len(buffers.homes):
+                reside(ledger, buffers.homes[side])
+            # Before the exchange: afterwards, an interrupt could leave it to be granted again.
+            shortcuts.forget(side)
+            if change.between is not None:
+                ledger.spans = change.between
+            # Harmless before the map changes: bytes that the map does not count may hold anything.
+            buffers.windows[side] = windows
+            if loans.idle:
+                # They take memory, and a side that is used for the first time may be the last.
+                ledger.loans = NO_LOANS
         user = -1
         if open_logs:
-            if _is_arrival(start, stop, copied, change):
+            if copied and len(pieces) == 1 and pieces[0][:2] == (start, stop):
                 # The side held nothing of it.
                 note_arrival(ledger, side, start, stop)
-            elif change is None or change.counted:
+            elif counted:
                 note_use(ledger, side, start, stop)
                 epoch = shortcuts.epoch
             user = noted_user(ledger)
@@ -153,46 +346,43 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
             ledger.uploads = (*ledger.uploads, *uploads)
         ledger.spans = after
         done = True
-        exchanged = change is not None and change.between is not None
-        if exchanged:
-            _forget_buffer(ledger, side, adopted=change.writes)  # type: ignore[union-attr]  # there is one
+        if change.between is not None and writes:
+            ledger.own_loans().detach(side)
         if ledger.source is not None and 0 not in after.holders:
             ledger.source = ledger.source.rest()
-        if reason and (copied or after is not before or exchanged):
+        happened = reason and (copied or after is not before or change.between is not None)
+        if happened:
             # Two more frames are ours: this function and its caller.
             noted = user_instruction(3)
-            entry = _new(Transition, (reason, before, after, copied, noted, start, stop))
+            entry = _new(Transition, (reason, before, after, copied, start, stop, *noted))
             ledger.history = (*ledger.history[1 - REMEMBERED :], entry)
-            if change is not None and change.losses:
-                _note_losses(ledger, change, revoked)
-        elif revoked:
-            for loans in ledger.loans:
-                loans.borrows.forget(revoked)
-        if after.uniform is not None and ledger.follows_logs:
-            aliased = False
-            for loans in ledger.loans:
-                if loans.leases or loans.exposures:
-                    aliased = True
-            if not aliased and ledger.watch is None and ledger.source is None:
-                # As `Ledger.usable`, so that the next access need not ask.
-                newest, mine = after.uniform, 1
-                usable = newest & user
-                for upload in ledger.uploads:
-                    usable &= ~(1 << upload.side)
-                for shortcut in shortcuts.sides:
-                    # Each time: a signal handler may run between two rounds, but not in one.
-                    if shortcut is not None and shortcuts.epoch is epoch:
-                        shortcut.readable = readable = usable & mine != 0
-                        shortcut.writable = readable and newest == mine and not ledger.uploads
-                    mine <<= 1
-                if shortcuts.epoch is not epoch:
-                    # Another thread has cleared them meanwhile, which needs no lock.
-                    shortcuts.clear()
+        if loans.live and lost:
+            loans.note_end(revoked, ledger.history if happened else (), losers, writes=writes)
+        newest = after.uniform
+        rare = ledger.watch is not None or ledger.source is not None
+        if (
+            newest is not None
+            and ledger.follows_logs
+            and not (rare or (loans.live and loans.may_be_written))
+        ):
+            # As `Ledger.usable`, so that the next access need not ask.
+            usable = newest & user
+            for upload in ledger.uploads:
+                usable &= ~(1 << upload.side)
+            for shortcut in [*shortcuts.known.values()]:
+                # Each time: a signal handler may run between two rounds, but not in one.
+                if shortcuts.epoch is epoch:
+                    mine = 1 << shortcut.side
+                    shortcut.readable = readable = usable & mine != 0
+                    shortcut.writable = readable and newest == mine and not ledger.uploads
+            if shortcuts.epoch is not epoch:
+                # Another thread has revoked the shortcuts meanwhile, which needs no lock.
+                shortcuts.revoke()
     except BaseException as error:
-        if written and after is not None:
+        if written and change is not None:
             # An interrupt came right after the write. The parts that this side held before have the
             # new contents already, so the whole range must have them.
-            ledger.spans = after
+            ledger.spans = change.after
             done = True
         if not done:
             restore(revoked)
@@ -200,148 +390,16 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
                 change.undo(ledger)
         if isinstance(error, MemoryError):
             needed = change and change.needed
-            needed = ledger.buffers.nbytes if needed is None else needed
-            ledger.buffers.explain_shortage(error, side, needed, reason, layout)
+            needed = buffers.nbytes if needed is None else needed
+            buffers.explain_shortage(error, side, needed, reason, layout)
         raise
     finally:
         ledger.moving = False
     watch = ledger.watch
-    if watch is not None and change is not None:
+    if watch is not None:
         for piece in pieces:
             (watch.drop if uploads else watch.renew)(side, piece[0], piece[1])
     return window
-
-
-def _step_by_table(  # noqa: C901, PLR0911, PLR0913, PLR0917  # each condition of a plain memory
-    ledger: Ledger, side: Side, access: Access, start: int, stop: int, reason: str, passing: bool
-) -> tuple[Spans, str, Any] | None:
-    """Copy what an access of a plain memory needs, where the table alone decides.
-
-    Returns the map afterwards, the direction of the copy and the side's window; None if the access
-    has to be planned: it concerns loans, or a range of several heads.
-    """
-    before, buffers = ledger.spans, ledger.buffers
-    window, nbytes = buffers.windows[side].whole, before.nbytes
-    there, here = ledger.loans[1 - side], ledger.loans[side]
-    held = before.uniform
-    if held is None:
-        held = before.alike(start, stop)
-    if not held and ledger.source is None:
-        # Only of the whole memory: a part may have been left by an eviction.
-        first = before.uniform == 0 and there is here is NO_LOANS
-        return _first_step(ledger, side, access, start, stop) if first else None
-    writes = access is not CONST
-    if (
-        held is None
-        or not start < stop <= nbytes
-        or window is None
-        or ledger.watch is not None
-        or there.borrows.live
-        or (not writes and (here.leases or here.exposures))
-    ):
-        return None
-    brings, holders = TABLE[held][COLUMNS[side] + access]
-    because = None
-    if there.leases or there.exposures:
-        beside = there.writers(start, stop)
-        if beside and (writes or not any(x.start <= start and stop <= x.stop for x in beside)):
-            return None
-        if beside:
-            # What may be written there is copied, and not trusted to stay the same.
-            passing, because = True, partial(beside[0].described, Side(1 - side))
-    if passing:
-        holders = held
-    after = Spans.whole(nbytes, holders) if stop - start == nbytes else None
-    if brings is not NOTHING and (
-        (not side and after is None and nbytes <= SMALL)
-        or (brings is COPY and buffers.windows[1 - side].whole is None)
-    ):
-        return None
-    if after is None:
-        after = before.put(start, stop, holders)
-        if len(after.holders) > access_plan.MAX_SPANS or ledger.span_limit:
-            return None
-    if brings is COPY:
-        buffers.bring(1 - side, side, window, start, stop, reason, because)
-        return after, DIRECTIONS[side], window
-    if brings is INITIAL:
-        buffers.fill(ledger.source, side, window, start, stop, reason)
-    return after, "", window
-
-
-def _first_step(
-    ledger: Ledger, side: Side, access: Access, start: int, stop: int
-) -> tuple[Spans, str, Any] | None:
-    """Make the first access of a memory, which fills a whole buffer; see `_step_by_table`."""
-    buffers, nbytes = ledger.buffers, ledger.spans.nbytes
-    window = buffers.windows[side].whole
-    if window is None and buffers.windows[side].all:
-        return None
-    zeroed = access is not OVERWRITE or stop - start < nbytes
-    if window is None:
-        window = Window(0, nbytes, buffers.allocate(side, nbytes, zeroed=zeroed))
-        if side:
-            reside(ledger, buffers.homes[side])
-        buffers.windows[side] = Windows(nbytes, window)
-    elif zeroed:
-        # An interrupted access has left it.
-        buffers.home(side).zero(window.array)
-    return Spans.whole(nbytes, 1 << side), "", window
-
-
-def _prepare(
-    ledger: Ledger, change: Change, reason: str, revoked: list[NDArray[Any]]
-) -> tuple[Any, Sequence[Upload]]:
-    """Do what a planned change needs before the map can change; see `commit`.
-
-    Returns the window of the access, and the uploads that have begun.
-    """
-    side, buffers = change.side, ledger.buffers
-    for loser, ranges in change.losses:
-        loans = ledger.loans[loser]
-        if loans.borrows.live or (change.writes and loans.leases):
-            for reach in ranges:
-                everything = reach == (0, change.before.nbytes)
-                loans.revoke(revoked, None if everything else reach, aliases=change.writes)
-    windows = buffers.windows[side]
-    window = windows.whole
-    uploads: Sequence[Upload] = ()
-    if change.prepare is not None:
-        windows, uploads = change.prepare(ledger, change, reason)
-        if 0 < side < len(buffers.homes):
-            reside(ledger, buffers.homes[side])
-        window = windows.containing(change.start, change.stop)
-    if change.between is not None:
-        # Before the exchange: afterwards, an interrupt could leave it to be granted again.
-        ledger.shortcuts.forget(side)
-        ledger.spans = change.between
-    # Harmless before the map changes: bytes that the map does not count may hold anything.
-    buffers.windows[side] = windows
-    return window, uploads
-
-
-def _is_arrival(start: int, stop: int, copied: str, change: Change | None) -> bool:
-    """Return whether an access has copied all of its range."""
-    alone = change is None or [piece[:2] for piece in change.pieces] == [(start, stop)]
-    return bool(copied) and alone
-
-
-def _forget_buffer(ledger: Ledger, side: Side, *, adopted: bool) -> None:
-    """Forget what was made over the previous buffer of a side."""
-    if adopted:
-        ledger.own_loans(side).detach()
-    else:
-        ledger.own_loans(side).exporter = (None, None)
-
-
-def _note_losses(ledger: Ledger, change: Change, revoked: list[NDArray[Any]]) -> None:
-    """Note for `explain` what the last transition has ended."""
-    for loser, _ in change.losses:
-        loans = ledger.loans[loser]
-        if change.writes and loans.exposures:
-            loans.exposures = loans.without_exposures(change.start, change.stop)
-        if loans is not NO_LOANS and (revoked or (change.writes and loans.leases)):
-            loans.note_end(ledger.history, loser, revoked)
 
 
 def take(  # noqa: PLR0913  # a range
@@ -357,11 +415,11 @@ def take(  # noqa: PLR0913  # a range
             # No copy may arrive once this side alone holds the newest contents.
             ledger.finish_uploads(side, MUTABLE, start, stop)
     finally:
-        plan = _plan_taking, side, CONST if side is Side.HOST else MUTABLE, start, stop, reason
-        commit(ledger, *plan, everything)
+        access = CONST if side is Side.HOST else MUTABLE
+        commit(ledger, _plan_taking, side, access, start, stop, reason, everything)
 
 
-def _plan_taking(  # a range
+def _plan_taking(
     ledger: Ledger, side: Side, _access: Access, start: int, stop: int, everything: Any
 ) -> Change:
     before, mine = ledger.spans, 1 << side
@@ -383,7 +441,7 @@ def finish_write(ledger: Ledger, side: Side, start: int, stop: int, reason: str)
         take(ledger, side, start, stop, reason, everything=ledger.span_limit > 0)
 
 
-def adopt(ledger: Ledger, side: Side, buffer: Any, announced: Collection[set[Lease]]) -> None:
+def adopt(ledger: Ledger, side: Side, buffer: Any, announced: Collection[set[Loan]]) -> None:
     """Replace the buffer of one side by another, whose contents are newer."""
     nbytes = ledger.buffers.nbytes
     ledger.forget_source(0, nbytes)
@@ -392,25 +450,25 @@ def adopt(ledger: Ledger, side: Side, buffer: Any, announced: Collection[set[Lea
     commit(ledger, _plan_adoption, side, OVERWRITE, 0, nbytes, "adoption", (buffer, announced))
 
 
-def _plan_adoption(  # a buffer
+def _plan_adoption(
     ledger: Ledger, side: Side, _access: Access, start: int, stop: int, adopted: Any
 ) -> Change:
     buffer, announced = adopted
     require_announced(ledger.loans, announced, start, stop)
-    before, mine = ledger.spans, 1 << side
-    # While the buffer is exchanged, this side must not count as a holder.
-    runs = [run._replace(holders=run.holders & ~mine) for run in before.runs(start, stop)]
+    before = ledger.spans
     windows = Windows(stop, Window(start, stop, buffer))
     return Change(
         side,
         before,
-        Spans.whole(stop, mine),
+        Spans.whole(stop, 1 << side),
         start,
         stop,
-        losses=[(loser, ((start, stop),)) for loser in ledger.buffers.all_sides],
+        losers=-1,
+        lost=((start, stop),),
         writes=True,
         prepare=lambda *_: (windows, ()),
-        between=before.replaced(runs),
+        # While the buffer is exchanged, this side must not count as a holder.
+        between=before.without(start, stop, 1 << side),
     )
 
 
@@ -418,7 +476,7 @@ def leave(
     ledger: Ledger,
     others: Sequence[Ledger],
     give_up: Callable[[], Any],
-    announced: Collection[set[Lease]],
+    announced: Collection[set[Loan]],
 ) -> None:
     """Detach a Blob from memories by a function, which is called under their locks.
 

@@ -18,8 +18,7 @@ from syncblob._locks_lost_in_fork import Lock
 from syncblob.devices import HOST, Accelerator, Side
 from syncblob.devices.base import WRITERS, BesideCaptureError
 from syncblob.errors import TransferGuardError
-from syncblob.memory.access_plan import Change, plan
-from syncblob.memory.changes import commit
+from syncblob.memory.changes import Change, commit, plan
 from syncblob.memory.operations import (
     accelerators_in_use,
     are_written,
@@ -34,8 +33,7 @@ from syncblob.transfers import EVICTION, count_eviction
 
 if TYPE_CHECKING:
     from syncblob.memory.buffers import Window, Windows
-    from syncblob.memory.ledger import Ledger, Upload
-    from syncblob.memory.shortcut import Shortcut
+    from syncblob.memory.ledger import Ledger, Shortcut, Upload
 
 
 class Evictable(NamedTuple):
@@ -139,12 +137,12 @@ def _last_use(ledger: Ledger, side: Side, now: int) -> int:
     The next use shows: it asks for a shortcut. A change of state replaces the epoch.
     """
     shortcuts = ledger.shortcuts
-    known = [*shortcuts.sides, *list(shortcuts.parts.values())]
-    used = any(each.readable for each in known if each is not None and each.side is side)
+    known = list(shortcuts.known.values())
+    used = any(each.readable for each in known if each.side is side)
     epoch = shortcuts.epoch
     if used or type(epoch) is not Search:
         epoch = Search(now)
-        shortcuts.clear(epoch)
+        shortcuts.revoke(epoch)
     return epoch.number
 
 
@@ -192,7 +190,7 @@ def _evict(home: Accelerator, reason: str, needed: int) -> bool:
             if type(known) is Search:
                 # This was no use of the windows that are left. Not the same epoch, which a thread
                 # may compare that knows the buffer that is gone.
-                ledger.shortcuts.clear(Search(known.number))
+                ledger.shortcuts.revoke(Search(known.number))
             freed += nbytes
             if freed >= lacking:
                 return True
@@ -293,7 +291,7 @@ def evict_windows(ledger: Ledger, side: Side, start: int, stop: int, reason: str
     for window in windows:
         low, high = window.start, window.stop
         home = ledger.buffers.home(side)
-        holder = ledger.loans[side].holder_in(side, low, high)
+        holder = ledger.loans.holder_in(side, low, high)
         if not holder and isinstance(home, Accelerator):
             holder = home.holder(window.array)
         if holder:
@@ -352,7 +350,7 @@ def _drop(ledger: Ledger, change: Change, _reason: str) -> tuple[Windows, Sequen
     home = buffers.home(side)
     for window in gone:
         if isinstance(home, Accelerator):
-            # Its memory may be given to someone else at once.
+            # The memory of the window may be given to someone else at once.
             home.settle(window.array)
         ledger.compare_watch(side, window.start, window.stop, writes=True)
     return buffers.windows[side].exchange(buffers.nbytes, gone), ()

@@ -1,40 +1,42 @@
 """The ledger of a memory: its buffers, who holds which bytes, and what has been handed out.
 
-`changes` changes it. This file has its fields, with what code without the lock may rely on, its
-shortcuts, and the questions that accesses ask.
+`changes` changes it. This file has its fields, with what code without the lock may rely on, the
+questions that accesses ask, its history, and its *shortcuts*: nearly every access has nothing to
+do, because its side holds the newest contents already. A Blob keeps an array with the `Shortcut` of
+the buffer under it, whose attributes tell whether the array may be read, or written, as it is.
 """
 
 from __future__ import annotations
 
 import threading
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, Never
 
 from syncblob._locks_lost_in_fork import LostLock, is_lost, notify
-from syncblob._source_lines import user_instruction
+from syncblob._source_lines import Place, user_instruction
 from syncblob.devices import Side
-from syncblob.memory.borrows_and_aliases import NO_LOANS, Loans, joined
 from syncblob.memory.buffers import Buffers
-from syncblob.memory.history import Transition, is_use_noted
-from syncblob.memory.shortcut import NO_SHORTCUT, Shortcut
+from syncblob.memory.loans import NO_LOANS, Loans
 from syncblob.memory.spans import Run, Spans
-from syncblob.memory.state_machine import CONST, Access
+from syncblob.memory.state_machine import CONST, Access, Head, head_over
 from syncblob.memory.verify import Watch
-from syncblob.transfers import follow_logs, open_logs
+from syncblob.transfers import count_avoided, followers, log_generation, open_logs
 
 if TYPE_CHECKING:
+    from types import CodeType
+
     from syncblob._layout import Layout
     from syncblob.devices.base import Accelerator, Home, Push
     from syncblob.memory.sources import Source
 
-_NOTHING_LENT: tuple[Loans, ...] = (NO_LOANS, NO_LOANS)
-
-# Programs that use more parts of a memory than this between two changes of state ask again.
-_MOST_PARTS = 64
+# Programs that use more parts of a memory than this ask again.
+_MOST_SHORTCUTS = 64
 
 # The number of transitions that are remembered.
 REMEMBERED = 8
 
 _UNUSABLE = (False, False)
+_NONE_KNOWN: Any = MappingProxyType({})
 
 
 class Upload(NamedTuple):
@@ -47,143 +49,144 @@ class Upload(NamedTuple):
     origin: Side
 
 
+class Transition(NamedTuple):
+    """A change of the head of a memory, or a copy that left the head as it was."""
+
+    # The access, and which sides held which bytes.
+    reason: str
+    map_before: Spans
+    map_after: Spans
+    # "upload", "download", "peer" or "".
+    copied: str
+    # The range of the access.
+    start: int
+    stop: int
+    # The fields of `place`, which takes longer to make.
+    code: CodeType
+    instruction: int
+    library: str | None
+
+    @property
+    def before(self) -> Head:
+        """The head of the whole memory before."""
+        return head_over(self.map_before, 0, self.map_before.nbytes)
+
+    @property
+    def after(self) -> Head:
+        """The head of the whole memory afterwards."""
+        return head_over(self.map_after, 0, self.map_after.nbytes)
+
+    @property
+    def place(self) -> Place:
+        """The line of the user's code that made the access."""
+        return Place(self.code, self.instruction, self.library)
+
+    def gives(self, start: int, stop: int, holder: int) -> bool:
+        """Tell whether it has made one side the only holder of a range."""
+        if stop > min(self.map_before.nbytes, self.map_after.nbytes):
+            return False
+        return self.map_after.any(start, stop) == holder != self.map_before.any(start, stop)
+
+    def __str__(self) -> str:
+        """Describe it in one line."""
+        copied = f", {self.copied}" if self.copied else ""
+        head = self.after.name
+        change = head if self.before is self.after else f"{self.before.name} -> {head}"
+        return f"{self.reason}: {change}{copied}, at {self.place.line.described()}"
+
+
+def first_write(reason: str, nbytes: int) -> Transition:
+    """Return the entry of the first write of a memory, on the host and of everything."""
+    before, after = Spans.whole(nbytes, 0), Spans.whole(nbytes, 1 << Side.HOST)
+    # Three more frames are ours: this function, its caller, and the method of the Blob.
+    return Transition(reason, before, after, "", 0, nbytes, *user_instruction(4))
+
+
+class Shortcut:
+    """A buffer of one side, and whether arrays over it, or over a part, may be used at once."""
+
+    __slots__ = ("buffer", "readable", "side", "writable")
+
+    def __init__(self, buffer: Any, side: Side = Side.HOST, *, usable: bool = False) -> None:
+        # The window.
+        self.buffer: Any = buffer
+        self.side: Side = side
+        # Whether a const access has nothing to do: the side holds the newest contents, nothing is
+        # under way to it, and no open log has to be told.
+        self.readable: bool = usable
+        # Whether this is true of every access: no other side holds them, no alias of another side
+        # may write, and no upload reads them.
+        self.writable: bool = usable
+
+
+# The shortcut of an array without a memory, which nothing else uses.
+FRESH = Shortcut(None, usable=True)
+
+# The shortcut of a Blob without an array.
+NO_SHORTCUT = Shortcut(None)
+
+
 class Shortcuts:
     """The shortcuts of a memory.
 
-    Use it under the memory's lock. Only `clear` needs none: at worst, it makes accesses slower.
-
-    Attributes
-    ----------
-    sides
-        The shortcut of each side's buffer, valid for any part of it; None if never asked for.
-        Further accelerators are missing until then.
-        It stays with the buffer, so that arrays are current again when their side is.
-    epoch
-        An object that is replaced whenever any shortcut is cleared.
-    parts
-        Those of parts while the sides hold different parts of the memory, or the side has windows,
-        by side, start and stop. They end with the next change.
+    Use it under the memory's lock. Only `revoke` needs none: at worst, it makes accesses slower.
     """
 
-    __slots__ = ("__weakref__", "epoch", "parts", "sides")
+    __slots__ = ("epoch", "known")
 
     def __init__(self) -> None:
+        # Replaced whenever any shortcut is cleared.
         self.epoch: object = object()
-        self.sides: list[Shortcut | None] = [None, None]
-        self.parts: dict[tuple[int, int, int], Shortcut] = {}
+        # By side, start and stop. That of everything is valid for any part. They stay with the
+        # buffer, so that arrays are current again when their side is.
+        self.known: dict[tuple[int, int, int], Shortcut] = _NONE_KNOWN
 
-    def of(self, key: tuple[Side, int, int], buffer: Any, *, part: bool) -> Shortcut:
-        """Return the shortcut of a side's buffer, or of a part of it.
-
-        Parameters
-        ----------
-        key
-            The side, and the start and the stop of the part.
-        buffer
-            The side's buffer, or the window of the part.
-        part
-            Whether the shortcut is valid for the part alone.
-        """
-        side, parts = key[0], self.parts
-        while side >= len(self.sides):
-            self.sides.append(None)
-        shortcut = parts.get(key) if part else self.sides[side]
+    def of(self, key: tuple[Side, int, int], buffer: Any) -> Shortcut:
+        """Return the shortcut of a range of a side, for its window."""
+        if self.known is _NONE_KNOWN:
+            self.known = {}
+        known = self.known
+        shortcut = known.get(key)
         if shortcut is None or shortcut.buffer is not buffer:
-            new = Shortcut(buffer, side)
+            if len(known) >= _MOST_SHORTCUTS:
+                self.forget()
+            new = Shortcut(buffer, key[0])
             # A signal handler or a finaliser may have made one meanwhile. None can run from here
             # on: nothing is called. So no shortcut that may be used is ever unknown.
-            shortcut = (parts[key] if key in parts else None) if part else self.sides[side]  # noqa: SIM401  # `get` is a call
+            shortcut = known[key] if key in known else None  # noqa: SIM401  # `get` is a call
             if shortcut is None or shortcut.buffer is not buffer:
                 if shortcut is not None:
                     shortcut.readable = shortcut.writable = False
-                shortcut = new
-                if part:
-                    parts[key] = new
-                else:
-                    self.sides[side] = new
+                known[key] = shortcut = new
         return shortcut
 
-    def limit(self) -> None:
-        """Forget the shortcuts of parts if there are too many."""
-        if len(self.parts) >= _MOST_PARTS:
-            self.revoke()
+    def forget(self, side: int | None = None) -> None:
+        """Let go of the windows of a side, because it gets others, or of all."""
+        known = self.known
+        for key in list(known):
+            # Nothing is called here, so an interrupt leaves none that is unknown and usable.
+            if (side is None or key[0] == side) and key in known:
+                shortcut = known[key]
+                shortcut.readable = shortcut.writable = False
+                del known[key]
 
-    def forget(self, side: int) -> None:
-        """Let go of a side's buffer, because the side gets another one."""
-        if side < len(self.sides):
-            self.sides[side] = None
-
-    def clear(self, epoch: object = None) -> None:
-        """Let the next accesses ask again. Forgets no shortcut, so that `revoke` finds all.
-
-        `epoch` is a new one, if it means something.
-        """
+    def revoke(self, epoch: object = None) -> None:
+        """Let the next accesses ask again. `epoch` is a new one, if it means something."""
         epoch = epoch or object()
         while self.epoch is not epoch:
-            # Again, if a thread under the lock may have set some since: it compares epochs, too.
+            # Repeated if a thread under the lock may have granted some since: it compares epochs.
             self.epoch = epoch
-            for shortcut in [*self.sides, *self.parts.values()]:
-                if shortcut is not None:
-                    shortcut.readable = shortcut.writable = False
-
-    def revoke(self) -> None:
-        """Clear all shortcuts, before a change of state."""
-        self.epoch = object()
-        for shortcut in self.sides:
-            if shortcut is not None:
+            for shortcut in list(self.known.values()):
                 shortcut.readable = shortcut.writable = False
-        parts = self.parts
-        if parts:
-            for key in list(parts):
-                # Nothing is called here, so an interrupt leaves none that is unknown and usable.
-                if key in parts:
-                    shortcut = parts[key]
-                    shortcut.readable = shortcut.writable = False
-                    del parts[key]
+
+    def note_use(self) -> None:
+        """Let the next search for a buffer to evict see a use without a shortcut."""
+        if type(self.epoch) is not object:
+            self.revoke()
 
 
 class Ledger:
-    """The state of a memory.
-
-    Parameters
-    ----------
-    nbytes
-        The number of bytes.
-    accelerator
-        The backend of the first accelerator; None if it is chosen on first use.
-    source
-        The initial contents; None for zeros.
-
-    Attributes
-    ----------
-    buffers
-        The buffers.
-    spans
-        The map of the bytes.
-    loans
-        The loans of each side; see `own_loans`.
-    uploads
-        The asynchronous uploads that later accesses may have to wait for.
-    moving
-        True while bytes are moving or the state is about to change. An access that interrupts this,
-        on the same thread, is refused.
-    shortcuts
-        The shortcuts.
-    follows_logs
-        Whether opened logs revoke the shortcuts.
-    watch
-        The const exports that `verified_const` checks.
-    source
-        As above; None once every byte has been used, and none can be read again.
-    span_limit
-        The number of spans above which some are joined; 0 if that has never happened.
-    history
-        The last transitions, oldest first.
-    last_used
-        While a log is open: its generation, and the side that last used each byte.
-    lock
-        Held while any of this changes.
-    """
+    """The state of a memory."""
 
     # The paths without the lock. An access may skip the lock if all it has to do is return an
     # array: its side holds all of its range, no upload is under way, and nothing is watched. This
@@ -221,46 +224,49 @@ class Ledger:
 
     def __init__(self, nbytes: int, accelerator: Accelerator | None, source: Source | None) -> None:
         self.buffers: Buffers = Buffers(nbytes, accelerator)
+        # The map of the bytes.
         self.spans: Spans = Spans.whole(nbytes, 0)
-        self.loans: tuple[Loans, ...] = _NOTHING_LENT
+        # What has been handed out; see `own_loans`.
+        self.loans: Loans = NO_LOANS
+        # The asynchronous copies that later accesses may have to wait for.
         self.uploads: tuple[Upload, ...] = ()
+        # True while bytes are moving or the state is about to change. An access that interrupts
+        # this, on the same thread, is refused.
         self.moving: bool = False
         self.shortcuts: Shortcuts = Shortcuts()
+        # Whether opened logs revoke them.
         self.follows_logs: bool = False
+        # The const exports that `verified_const` checks.
         self.watch: Watch | None = None
+        # The initial contents; None for zeros, and once every byte has been used.
         self.source: Source | None = source
+        # The number of spans above which some are joined; 0 if that has never happened.
         self.span_limit: int = 0
+        # The last transitions, oldest first.
         self.history: tuple[Transition, ...] = ()
+        # While a log is open: its generation, and the side that last used each byte.
         self.last_used: tuple[int, Spans] | None = None
+        # Held while any of this changes.
         self.lock: threading.RLock = threading.RLock()
         notify(self)
 
     # --- questions -------------------------------------------------------------------------------
 
-    def others(self, side: int) -> Loans:
-        """Return the loans of the other sides. Those of more than one are a copy."""
-        loans = self.loans
-        if len(loans) == len(_NOTHING_LENT):
-            return loans[1 - side]
-        return joined(loans[:side] + loans[side + 1 :])
-
     def side_of(self, home: Home) -> Side:
         """Return the side of a home. A further accelerator gets one when it is first used."""
         buffers = self.buffers
         # A signal handler may add one, too, in the middle of this.
-        while home not in buffers.homes or len(self.loans) < len(buffers.homes):
+        while home not in buffers.homes:
             with self.lock:
                 if self.moving:
                     self.refuse_reentry()
-                if len(self.loans) <= len(buffers.homes):
-                    self.loans = (*self.loans, NO_LOANS)
                 buffers.add(home)  # type: ignore[arg-type]  # every memory has the host
         return Side(buffers.homes.index(home))
 
     @property
     def aliased(self) -> bool:
         """Whether a writable alias of any side may be alive."""
-        return any(loans.may_be_written for loans in self.loans)
+        return bool(self.loans.live) and self.loans.may_be_written
 
     def is_alone(self, side: int, start: int, stop: int) -> bool:
         """Tell whether a side is the only holder of a range. Of no elements, every side is."""
@@ -269,14 +275,9 @@ class Ledger:
     def shortcut(self, side: Side, layout: Layout) -> Shortcut | None:
         """Return the shortcut for arrays over a layout on one side, up to date.
 
-        Does not wait for transfers: while one is under way, nothing can be used at once.
-
-        Returns
-        -------
-        Shortcut or None
-            None if no buffer or window of the side contains the range. The same object is returned
-            as long as the side has the same buffer, unless the sides hold different parts of the
-            memory.
+        Does not wait for transfers: while one is under way, nothing can be used at once. None if no
+        buffer or window of the side contains the range. It is the same object as long as the side
+        has the same buffer, unless the sides hold different parts of the memory.
         """
         buffers = self.buffers
         if not buffers.windows[side].all:
@@ -288,10 +289,8 @@ class Ledger:
             shortcuts = self.shortcuts
             if not self.follows_logs and buffers.on_several_sides:
                 # Only memories with buffers on several sides tell logs anything.
-                follow_logs(shortcuts)
+                followers.add(self)
                 self.follows_logs = True
-            if shortcuts.parts:
-                shortcuts.limit()
             if self.uploads:
                 self.forget_arrived()
             # Before all that it concerns is read: the shortcut may be revoked, and forgotten, then.
@@ -304,7 +303,7 @@ class Ledger:
                 if buffer is None:
                     # No window contains the range, or another thread has evicted the buffer.
                     return None
-            shortcut = shortcuts.of((side, start, stop), buffer, part=part)
+            shortcut = shortcuts.of((side, start, stop), buffer)
             usable = self.usable(side, start, stop)
             # A signal handler or a finaliser that changed anything since has revoked the shortcuts.
             # None can run between this comparison and the assignments: nothing is called there.
@@ -327,12 +326,10 @@ class Ledger:
             or (open_logs and not is_use_noted(self, side, start, stop))
         ):
             return _UNUSABLE
-        # As `others`, without the call in the usual case.
-        there = self.loans[1 - side] if len(self.loans) == len(_NOTHING_LENT) else self.others(side)
         return True, not (
             (spans.any(start, stop) if uniform is None else uniform) != mine
             or self.uploads
-            or ((there.leases or there.exposures) and there.may_write_in(start, stop))
+            or (self.loans.live and self.loans.writers(start, stop, ~mine))
             or (self.source is not None and self.source.unwritten.any(start, stop))
         )
 
@@ -343,36 +340,29 @@ class Ledger:
 
     # --- what has been handed out ----------------------------------------------------------------
 
-    def own_loans(self, side: int) -> Loans:
-        """Return the loans of a side; make them when it first hands something out."""
-        loans = self.loans[side]
+    def own_loans(self) -> Loans:
+        """Return the loans; make them when something is first handed out."""
+        loans = self.loans
         if loans is NO_LOANS:
             new = Loans()
             with self.lock:
-                known = self.loans
-                loans = known[side]
                 # No signal handler can run between this comparison and the assignment.
-                if loans is NO_LOANS:
-                    self.loans = (*known[:side], new, *known[side + 1 :])
-                    loans = new
+                if self.loans is NO_LOANS:
+                    self.loans = new
+                loans = self.loans
         return loans
 
     # --- under the lock --------------------------------------------------------------------------
 
     def note(self, reason: str, start: int, stop: int) -> None:
         """Append to the history what has happened to a range without a change of the map."""
-        fields = reason, self.spans, self.spans, "", user_instruction(3), start, stop
+        fields = reason, self.spans, self.spans, "", start, stop, *user_instruction(3)
         self.history = (*self.history[1 - REMEMBERED :], Transition(*fields))
 
     def await_uploads(self, side: Side, access: Access, start: int, stop: int) -> None:
         """Wait for the asynchronous copies that an access of a range depends on.
 
         These are all that overlap it. Only reads of the side that a copy comes from need not wait.
-
-        Raises
-        ------
-        RuntimeError
-            In the middle of a transfer. Only code that interrupts it on the same thread sees this.
         """
         if self.moving:
             self.refuse_reentry()
@@ -429,20 +419,14 @@ class Ledger:
     def take_from(self, side: Side, start: int, stop: int) -> None:
         """Let a side no longer hold the bytes of a range that others hold, too."""
         self.shortcuts.revoke()
-        spans = self.spans
-        self.spans = spans.replaced(
-            run._replace(holders=run.holders & ~(1 << side) or run.holders)
-            for run in spans.runs(start, stop)
+        runs = self.spans.runs(start, stop)
+        mine = 1 << side
+        self.spans = self.spans.replaced(
+            run._replace(holders=run.holders & ~mine or run.holders) for run in runs
         )
 
     def refuse_reentry(self) -> Never:
-        """Refuse an access in the middle of a transfer.
-
-        Raises
-        ------
-        RuntimeError
-            Always.
-        """
+        """Raise: this is in the middle of a transfer, interrupted on the same thread."""
         raise RuntimeError(
             "this memory is in the middle of a transfer, and was used from a finaliser or a "
             "signal handler meanwhile; use the Blob outside of them"
@@ -470,3 +454,62 @@ class Ledger:
         # With a watch, every access takes the lock.
         self.watch = Watch(self.lock, self.buffers)
         self.lock = LostLock()  # type: ignore[assignment]  # stands in for the lock
+
+
+# --- the uses that a log counts -------------------------------------------------------------------
+
+
+def note_use(ledger: Ledger, side: Side, start: int, stop: int) -> None:
+    """Record in the open logs the bytes that a copy at each change of side would have moved.
+
+    These are the bytes that another side used last and that this side holds already.
+    """
+    if is_use_noted(ledger, side, start, stop):
+        return
+    # The next use of another side is to be recorded, too.
+    ledger.shortcuts.revoke()
+    last = _last_used(ledger)
+    mine, runs = 1 << side, () if last is None else last.runs(start, stop)
+    used = [run for run in runs if run.holders and run.holders != mine]
+    held = [each for run in used for each in ledger.spans.runs(*run[:2]) if each.holders & mine]
+    if held:
+        count_avoided(sum(each.nbytes for each in held))
+    note_arrival(ledger, side, start, stop)
+
+
+def note_arrival(ledger: Ledger, side: Side, start: int, stop: int) -> None:
+    """Record for the open logs that a side has got a non-empty range, and so used it last."""
+    nbytes, mine = ledger.spans.nbytes, 1 << side
+    if stop - start == nbytes:
+        last = Spans.whole(nbytes, mine)
+    else:
+        last = (_last_used(ledger) or Spans.whole(nbytes, 0)).put(start, stop, mine)
+    ledger.last_used = log_generation(), last
+
+
+def is_use_noted(ledger: Ledger, side: Side, start: int, stop: int) -> bool:
+    """Tell whether the open logs know that no other side has used a range since a side did.
+
+    What a side alone holds is copied before another one uses it, so that it may be used unnoted.
+    """
+    if not ledger.buffers.on_several_sides or start >= stop:
+        return True
+    mine, last = 1 << side, _last_used(ledger)
+    if ledger.spans.any(start, stop) == mine:
+        return last is None or not last.any(start, stop) & ~mine
+    return last is not None and last.alike(start, stop) == mine
+
+
+def noted_user(ledger: Ledger) -> int:
+    """Return as a bit the side that, as the open logs know, used everything last; 0 if none did."""
+    last = _last_used(ledger)
+    return 0 if last is None else last.uniform or 0
+
+
+def _last_used(ledger: Ledger) -> Spans | None:
+    """Return the side that last used each byte; None if no use was noted since a log is open."""
+    if ledger.last_used is None:
+        return None
+    generation, last = ledger.last_used
+    known = generation == log_generation() and last.nbytes == ledger.spans.nbytes
+    return last if known else None

@@ -15,9 +15,10 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary, ref
+from weakref import WeakKeyDictionary
 
-from syncblob._locks_lost_in_fork import Lock, LostLock
+from syncblob._locks_lost_in_fork import LostLock
+from syncblob._weak_list import WeakList
 from syncblob.devices import HOST
 from syncblob.devices.base import WRITERS
 
@@ -40,7 +41,7 @@ class NotNowError(MemoryError):
 
 
 class NotFirstError(NotNowError):
-    """An allocation that can be made later would take room from the first thread in line."""
+    """An allocation has to wait, because another thread has waited longer for room."""
 
     def __init__(self, home: Home) -> None:
         super().__init__(f"another thread has waited longer for memory of {home.device}")
@@ -238,48 +239,31 @@ if hasattr(os, "register_at_fork"):
 
 
 # A list of the keys or the values takes one step. Entries vanish at any time.
-_residents: WeakKeyDictionary[Accelerator, dict[ref[Ledger], None]] = WeakKeyDictionary()
-# References may be dead, or twice in the list, until that has doubled: to append one is fast.
-_keepers: list[ref[Any]] = []
-_most, _listing = 1024, Lock()
+_residents: WeakKeyDictionary[Accelerator, WeakList] = WeakKeyDictionary()
+_keepers = WeakList()
+# Registers a Blob that keeps an array over a buffer of an accelerator.
+keep = _keepers.add
+# Returns the Blobs that may keep such arrays.
+keepers = _keepers.living
 
 
 def reside(ledger: Ledger, home: Any) -> None:
     """Register a ledger that gets a buffer on an accelerator."""
     known = _residents.get(home)
     if known is None:
-        known = _residents.setdefault(home, {})
-    known.setdefault(ref(ledger, known.pop))
+        known = _residents.setdefault(home, WeakList())
+    known.add(ledger)
 
 
 def residents(home: Any) -> list[Ledger]:
     """Return the ledgers that have had buffers on an accelerator, in the order of the first."""
-    found = [known() for known in list(_residents.get(home, ()))]
-    return [ledger for ledger in found if ledger is not None]
+    known = _residents.get(home)
+    return [] if known is None else known.living()
 
 
 def accelerators_in_use() -> list[Accelerator]:
     """Return the accelerators that have had residents."""
     return [*_residents]
-
-
-def keep(blob: object) -> None:
-    """Register a Blob that keeps an array over a buffer of an accelerator."""
-    global _most  # noqa: PLW0603  # grows with their number
-    _keepers.append(ref(blob))
-    if len(_keepers) > _most:
-        keepers()
-        _most = max(1024, 2 * len(_keepers))
-
-
-def keepers() -> list[Any]:
-    """Return the Blobs that may keep arrays over buffers of accelerators."""
-    with _listing.held:
-        count = len(_keepers)
-        # A Blob has one reference. Others append behind these meanwhile.
-        living = {id(known): known for known in _keepers[:count] if known() is not None}
-        _keepers[:count] = living.values()
-    return [blob for blob in [known() for known in list(living.values())] if blob is not None]
 
 
 def if_free(lock: Any, function: Callable[..., int], *args: Any, again: bool = False) -> int:

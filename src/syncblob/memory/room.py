@@ -57,7 +57,7 @@ def from_the_start(function: Callable[..., Any], *args: Any, **keywords: Any) ->
             if home is None or operation.written or not (outer is None or outer.written):
                 raise
             shortage = Shortage(error, home, "", MemoryError)
-        # Only here: the error keeps frames alive, and these keep arrays.
+        # Outside of the handler: the error keeps frames alive, and these keep arrays.
         return shortage.begin_again(operation, function, args, keywords)
     finally:
         if outer is None:
@@ -142,7 +142,7 @@ class Shortage:
             while not last:
                 if not self._make_room():
                     if not (waits or operation.last):  # type: ignore[union-attr]  # there is one
-                        # It begins again.
+                        # The operation begins again.
                         vars(self._error)[SHORT_OF] = self._home
                         break
                     last = not (waits and place.wait())
@@ -280,12 +280,13 @@ def rows(home: Accelerator, reason: str = "") -> list[MemoryRow]:
     found = []
     for ledger in residents(home):
         side = ledger.side_of(home)
-        loans = ledger.loans[side]
         for window in ledger.buffers.windows[side].all:
             start, stop = window.start, window.stop
-            holder = loans.holder_in(side, start, stop)
-            if not holder and (borrows := loans.borrows.overlapping(start, stop)):
-                holder = counted(len(borrows), "writable borrow")
+            holder = ledger.loans.holder_in(side, start, stop)
+            if not holder and (
+                lent := [x for x in ledger.loans.over(start, stop) if x.side is side]
+            ):
+                holder = counted(len(lent), "writable borrow")
             if not holder and ledger in operands:
                 holder = f"an operand of {reason}"
             if not holder and reason and home.is_seen(window.array):

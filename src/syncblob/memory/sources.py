@@ -19,18 +19,8 @@ if TYPE_CHECKING:
 class Source:
     """The initial contents of a memory, read part by part.
 
-    Parameters
-    ----------
-    function
-        As for `SyncedMemory`. Its result is kept until every byte has been used, and it is not
-        called twice before that, unless it fails.
-    nbytes
-        The number of bytes that the function returns.
-
-    Attributes
-    ----------
-    unwritten
-        A map with 1 for the bytes that can be read again: nobody has written them since.
+    The result of the function is kept until every byte has been used. It is not called twice before
+    that, unless it fails.
     """
 
     __slots__ = ("_again", "_contents", "_function", "_nbytes", "unwritten")
@@ -39,6 +29,7 @@ class Source:
         self._function: Any = function
         self._again: Callable[[], Function | None] | None = None
         can_be_read_again = getattr(function, "again", None) is not None
+        # With 1 for the bytes that can be read again: nobody has written them since.
         self.unwritten: Spans = Spans.whole(nbytes, int(can_be_read_again))
         self._nbytes = nbytes
         self._contents: NDArray[np.uint8] | None = None
@@ -68,13 +59,7 @@ class Source:
         return self._function
 
     def contents(self) -> NDArray[np.uint8]:
-        """Return all bytes. Read-only for the caller.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If the function returns something else.
-        """
+        """Return all bytes. Read-only for the caller."""
         contents = self._contents
         if contents is None:
             contents = self._opened()()

@@ -11,15 +11,7 @@ if TYPE_CHECKING:
 
 
 class Run(NamedTuple):
-    """Bytes that the same sides hold.
-
-    Attributes
-    ----------
-    start, stop
-        The range.
-    holders
-        The sides that hold it, as a bit mask; 0 if no side does.
-    """
+    """Bytes that the same sides, a bit mask, hold; 0 if no side does."""
 
     start: int
     stop: int
@@ -37,54 +29,23 @@ class Spans:
     Immutable: a change of state replaces the map as a whole, so a reader without a lock always sees
     a consistent one. A map of no bytes has one span, because an empty memory has a head too.
 
-    Parameters
-    ----------
-    ends
-        The end of each span (exclusive), in ascending order.
-    holders
-        The holders of each span.
-
-    Attributes
-    ----------
-    ends, holders
-        As above.
-    nbytes
-        The number of bytes.
-    uniform
-        The holders of every byte; None if they differ.
+    `ends` are those of the spans (exclusive), in ascending order.
     """
 
     __slots__ = ("ends", "holders", "nbytes", "uniform")
 
-    ends: tuple[int, ...]
-    holders: tuple[int, ...]
-    nbytes: int
-    uniform: int | None
-
     def __init__(self, ends: tuple[int, ...], holders: tuple[int, ...]) -> None:
-        self.ends = ends
-        self.holders = holders
-        # Nearly every access asks for these.
-        self.nbytes = ends[-1]
-        self.uniform = holders[0] if len(holders) == 1 else None
+        self.ends: tuple[int, ...] = ends
+        self.holders: tuple[int, ...] = holders
+        self.nbytes: int = ends[-1]
+        # The holders of every byte; None if they differ.
+        self.uniform: int | None = holders[0] if len(holders) == 1 else None
 
     @staticmethod
     @lru_cache(maxsize=256)
     def whole(nbytes: int, holders: int) -> Spans:
         """Return a map of one span. Cached, because the same few are needed all the time."""
         return Spans((nbytes,), (holders,))
-
-    @staticmethod
-    @lru_cache(maxsize=256)
-    def with_part(nbytes: int, around: int, start: int, stop: int, holders: int) -> Spans:
-        """Return a map with some holders in a non-empty range, and others around it. Cached."""
-        if around == holders or stop - start == nbytes:
-            return Spans.whole(nbytes, holders)
-        if not start:
-            return Spans((stop, nbytes), (holders, around))
-        if stop == nbytes:
-            return Spans((start, stop), (around, holders))
-        return Spans((start, stop, nbytes), (around, holders, around))
 
     @classmethod
     def covering(cls, nbytes: int, ranges: Iterable[tuple[int, int]]) -> Spans:
@@ -158,25 +119,13 @@ class Spans:
             start = end
 
     def lacking(self, start: int, stop: int, holder: int) -> list[Run]:
-        """Return the runs of a range that a side does not hold.
-
-        Parameters
-        ----------
-        start, stop
-            The range.
-        holder
-            The side, as a bit mask.
-        """
+        """Return the runs of a range that a side, as a bit mask, does not hold."""
         return [run for run in self.runs(start, stop) if not run.holders & holder]
 
     def replaced(self, runs: Iterable[Run]) -> Spans:
-        """Return a map with other holders in a range.
+        """Return a map with other holders in a range, of which these are the runs.
 
-        Parameters
-        ----------
-        runs
-            The runs of that range: in order, without gaps, none of them empty. Without runs,
-            nothing changes.
+        They are in order, without gaps, and none is empty. Without runs, nothing changes.
         """
         runs = list(runs)
         if not runs:
@@ -210,11 +159,8 @@ class Spans:
         ends, held = self.ends, self.holders
         if not start and stop == self.nbytes:
             return Spans.whole(stop, holders)
-        uniform = self.uniform
-        if uniform is not None:
-            # The usual case of the rest, in fewer steps.
-            same = uniform == holders
-            return self if same else Spans.with_part(self.nbytes, uniform, start, stop, holders)
+        if self.uniform == holders:
+            return self
         first, last = self._indices(start, stop)
         after = last + 1
         if stop < ends[last]:
@@ -246,6 +192,11 @@ class Spans:
             run._replace(holders=holder) if run.holders & holder else run
             for run in self.runs(start, stop)
         )
+
+    def without(self, start: int, stop: int, holder: int) -> Spans:
+        """Return a map in which a side does not hold a range."""
+        runs = self.runs(start, stop)
+        return self.replaced(run._replace(holders=run.holders & ~holder) for run in runs)
 
     def _indices(self, start: int, stop: int) -> tuple[int, int]:
         """Return the indices of the first and the last span of a range."""

@@ -1,23 +1,8 @@
 """The state machine: what an access moves, and who holds the contents afterwards.
 
 Every byte has Caffe's head, a bit mask of the sides that hold the newest contents. An access names
-a side, an intent and a range, and the table is applied to each run of bytes with equal holders in
-the range. A = allocate a buffer if that side has none, Z = fill with zeros (or from the memory's
-source):
-
-============= ========== =========== ========= ======= ========== =========== ========= =======
-head before   cpu_data   mutable_cpu overwrite set_cpu gpu_data   mutable_gpu overwrite set_gpu
-                         _data       _cpu_data _data              _data       _gpu_data _data
-============= ========== =========== ========= ======= ========== =========== ========= =======
-UNINITIALIZED CPU, A Z   CPU, A Z    CPU, A    CPU     GPU, A Z   GPU, A Z    GPU, A    GPU
-HEAD_AT_CPU   same       same        same      CPU     SYNCED, A, GPU, A,     GPU, A    GPU
-                                                       upload     upload
-HEAD_AT_GPU   SYNCED, A, CPU, A,     CPU, A    CPU     same       same        same      GPU
-              download   download
-SYNCED        same       CPU         CPU       CPU     same       GPU         GPU       GPU
-============= ========== =========== ========= ======= ========== =========== ========= =======
-
-``async_gpu_push`` starts an upload from HEAD_AT_CPU, leaves SYNCED, and is an error elsewhere.
+a side, an intent and a range, and `TABLE` is applied to each run of bytes with equal holders in the
+range.
 
 The table is that of the host and one accelerator. With several accelerators, a const access adds
 its side to the holders and copies from the nearest one; any other access leaves its side alone.
@@ -39,9 +24,6 @@ from syncblob.memory.spans import Run, Spans
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-
-    from syncblob.memory.borrows_and_aliases import Lease
-    from syncblob.memory.untracked_aliases import Exposure
 
 
 class Head(enum.IntEnum):
@@ -92,7 +74,7 @@ class Brings(enum.Enum):
 NOTHING, INITIAL, COPY = Brings
 _NONE, _CPU, _GPU, _BOTH = Head.UNINITIALIZED, Head.HEAD_AT_CPU, Head.HEAD_AT_GPU, Head.SYNCED
 
-# The table above without the adoptions: what an access brings to its side, and the head afterwards.
+# Without adoptions and pushes: what an access brings to its side, and the head afterwards.
 # A row for each head; in it, CONST, MUTABLE and OVERWRITE on the host, then on the accelerator.
 TABLE: tuple[tuple[tuple[Brings, int], ...], ...] = (
     (
@@ -118,21 +100,10 @@ COLUMNS = (0, len(Access))
 
 
 def look_up(held: int, side: int, access: Access) -> tuple[Brings, int]:
-    """Look an access up in the table, which tells of two sides; the others are one side to it.
+    """Look an access up in the table: what comes to its side, and the holders afterwards.
 
-    Parameters
-    ----------
-    held
-        The sides that hold a range, as a bit mask.
-    side, access
-        The access.
-
-    Returns
-    -------
-    brings
-        What comes to the side.
-    holders
-        The sides that hold the range afterwards.
+    The table tells of two sides; `held` is a bit mask of any number, of which the others are one
+    side to it.
     """
     mine = 1 << side
     others = held & ~mine
@@ -149,32 +120,13 @@ def head_over(spans: Spans, start: int, stop: int, side: Side = Side.ACCELERATOR
 
 
 def plan_access(  # noqa: PLR0913  # an access, and who else may write
-    spans: Spans,
-    side: Side,
-    access: Access,
-    start: int,
-    stop: int,
-    *,
-    writers: Sequence[Sequence[Lease | Exposure]] = (),
+    spans: Spans, side: Side, access: Access, start: int, stop: int, *, writers: Sequence[Run] = ()
 ) -> tuple[list[Run], list[Run]]:
     """Apply the table to every run of a range.
 
-    Parameters
-    ----------
-    spans
-        The holders before.
-    side, access, start, stop
-        The access.
-    writers
-        The leases and exposures of each side: they may write at any moment.
-
-    Returns
-    -------
-    pieces
-        The runs to copy to its side, with the sides that hold them. A run that no side holds is
-        filled from the source.
-    runs
-        The holders of its range afterwards.
+    Returns the runs to copy to its side, with the sides that hold them, and the holders of the
+    range afterwards. A run that no side holds is filled from the source. `writers` are the ranges
+    that may be written at any moment, with the sides where.
     """
     holder = 1 << side
     # The bytes that writers of sides reach, by the mask of these sides.
@@ -185,33 +137,19 @@ def plan_access(  # noqa: PLR0913  # an access, and who else may write
         brings, holders = look_up(run.holders, side, access)
         if brings is not NOTHING:
             pieces.append(run)
-        if brings is COPY and access is CONST and any(writers):
+        if brings is COPY and access is CONST and writers:
             for sides in (holder, run.holders):
                 if sides not in reached:
-                    reached[sides] = _reached(spans.nbytes, sides, writers)
+                    ranges = [writer[:2] for writer in writers if writer.holders & sides]
+                    reached[sides] = Spans.covering(spans.nbytes, ranges)
             runs += _after_copy(run, holder, reached[holder], reached[run.holders])
         else:
             runs.append(run._replace(holders=holders))
     return pieces, runs
 
 
-def _reached(nbytes: int, sides: int, writers: Sequence[Sequence[Lease | Exposure]]) -> Spans:
-    """Return a map with 1 for the bytes that the leases and exposures of sides may write into."""
-    ranges = [
-        (writer.start, writer.stop)
-        for side, each in enumerate(writers)
-        if sides >> side & 1
-        for writer in each
-    ]
-    return Spans.covering(nbytes, ranges)
-
-
 def _after_copy(run: Run, holder: int, here: Spans, there: Spans) -> Iterator[Run]:
-    """Yield the holders of a run after a const access has copied it from others that hold it.
-
-    The maps are those of `_reached`, of the side of the access and of the others. Only their spans
-    in the run are read, so that an access takes no longer than it takes to sort the writers.
-    """
+    """Yield the holders of a run that a const access has copied, with what writers here reach."""
     for part in there.runs(run.start, run.stop):
         if part.holders:
             # Later writes there must be copied again.

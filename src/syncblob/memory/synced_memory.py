@@ -15,19 +15,17 @@ from typing import TYPE_CHECKING, Any, Never
 from syncblob._layout import Layout
 from syncblob.arrays.native import buffer_of
 from syncblob.devices import CPU, HOST, Device, Side, default_device, home_accelerator
-from syncblob.memory.accesses import acquire
-from syncblob.memory.async_copies import pull, push, push_from_host
+from syncblob.memory.accesses import acquire, alias, borrow, export_watched, note_alias
 from syncblob.memory.buffers import Window, Windows
 from syncblob.memory.changes import adopt
+from syncblob.memory.copies import gather, pull, push, push_from_host
 from syncblob.memory.eviction import evict
-from syncblob.memory.hand_out import alias, borrow, export_watched, note_alias
 from syncblob.memory.ledger import Ledger
+from syncblob.memory.loans import announcing
 from syncblob.memory.operations import is_written_elsewhere, reside
-from syncblob.memory.private_copies import gather
 from syncblob.memory.room import compute, from_the_start, shortage_of
 from syncblob.memory.sources import Source
 from syncblob.memory.spans import Spans
-from syncblob.memory.stale_alias_warning import announcing
 from syncblob.memory.state_machine import CONST, MUTABLE, OVERWRITE, Access, Head, head_over
 from syncblob.memory.verify import verifying
 from syncblob.memory.windows import divisible, grow
@@ -40,8 +38,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from syncblob.devices.base import Accelerator, Home
-    from syncblob.memory.hand_out import HandOut
-    from syncblob.memory.history import Transition
+    from syncblob.memory.accesses import HandOut
+    from syncblob.memory.ledger import Transition
     from syncblob.memory.sources import Function
 
 
@@ -119,16 +117,7 @@ class SyncedMemory:
     ) -> SyncedMemory:
         """Make a memory over an existing writable buffer, without a copy.
 
-        Parameters
-        ----------
-        buffer
-            One-dimensional, uint8, C-contiguous. Its contents are the newest.
-        accelerator
-            The backend of an accelerator's buffer; None for one of the host.
-        device
-            As for the constructor. The default is the accelerator of an accelerator buffer, else
-            the default device.
-
+        The device is by default that of the accelerator, else the default device.
         """
         if device is None and accelerator is not None:
             device = accelerator.device
@@ -202,22 +191,7 @@ class SyncedMemory:
         self.replace_side(side, *buffer_of(array, side, self.accelerator))
 
     def replace_side(self, side: Side, buffer: Any, accelerator: Accelerator | None = None) -> None:
-        """Adopt a buffer on one side, as `set_cpu_data` and `set_gpu_data` do.
-
-        Parameters
-        ----------
-        side
-            Where the buffer is.
-        buffer
-            One-dimensional, uint8, C-contiguous, writable, with as many bytes as the memory.
-        accelerator
-            The backend of a buffer on an accelerator, which takes the place of `side`.
-
-        Raises
-        ------
-        ValueError
-            If the buffer has another size.
-        """
+        """Adopt a buffer on one side, or on an accelerator, as `set_cpu_data` does."""
         if buffer.nbytes != self.nbytes:
             raise ValueError(
                 f"expected {self.nbytes} bytes, the size of this memory (shared with "
@@ -418,11 +392,7 @@ class SyncedMemory:
     def peek_at_source(self) -> NDArray[np.uint8] | None:
         """Return the bytes of the source, and keep nothing. The memory stays UNINITIALIZED.
 
-        Returns
-        -------
-        ndarray or None
-            One-dimensional, uint8, all `nbytes`. None if there is no source, or if the memory
-            has been accessed.
+        None if there is no source, or if the memory has been accessed.
         """
         source = self.ledger.source
         if source is None or self.spans.uniform != 0:
@@ -432,32 +402,11 @@ class SyncedMemory:
     # --- arrays ----------------------------------------------------------------------------------
 
     def array(self, side: Side, access: Access, layout: Layout, reason: str) -> Any:
-        """Prepare one side for an access and return an array over it. Copies as the table says.
+        """Prepare one side for an access and return an array over a layout there.
 
-        Only for `Home.compute`, before the caller returns. For other uses, and for arrays that are
-        kept longer, use `lend` and `export`.
-
-        Parameters
-        ----------
-        side
-            The side to work on.
-        access
-            What the caller may do. An overwrite of a layout with gaps is treated as mutable.
-        layout
-            The array to return. The range of its elements is the range of the access.
-        reason
-            The name of the access, for the log.
-
-        Returns
-        -------
-        array
-            A NumPy array (host, simulated) or a CuPy array. Read-only for a const access, if the
-            library has read-only arrays.
-
-        Warns
-        -----
-        StaleAliasWarning
-            If the access may write, and a writable alias of the other side overlaps its range.
+        Only for `Home.compute`, before the caller returns: for arrays that are kept longer, there
+        are `lend` and `export`. It is read-only for a const access, if the library has read-only
+        arrays. An overwrite of a layout with gaps is a mutable access.
         """
         writable = access is not CONST
         while True:
@@ -494,20 +443,8 @@ class SyncedMemory:
     ) -> None:
         """Prepare one side for an access, and write into an array over it, as one step.
 
-        An overwrite discards newer contents of the other side. They are kept until the function
-        has returned. So even after an interrupt the contents are either the old or the new ones.
-
-        Parameters
-        ----------
-        side, access, layout, reason
-            As for `array`.
-        function, args
-            The function, called under the lock with a writable array over `side`, then `args`.
-
-        Warns
-        -----
-        StaleAliasWarning
-            As for `array`.
+        The function gets the array, then `args`, under the lock. What an overwrite discards is kept
+        until it has returned. So even after an interrupt the contents are the old or the new ones.
         """
         ledger = self.ledger
 
@@ -527,13 +464,7 @@ class SyncedMemory:
         acquire(ledger, side, access, layout, reason, fill)
 
     def lend(self, side: Side, access: Access, layout: Layout, reason: str) -> Any:
-        """Return an array as `array` does, as a borrow: its write permission can be revoked.
-
-        Parameters
-        ----------
-        side, access, layout, reason
-            As for `array`.
-        """
+        """Return an array as `array` does, as a borrow: its write permission can be revoked."""
         if access is CONST:
             return self.array(side, access, layout, reason)
         ledger = self.ledger
@@ -554,14 +485,8 @@ class SyncedMemory:
     ) -> Any:
         """Return an array as `array` does, as an alias: its consumer may keep it.
 
-        Parameters
-        ----------
-        side, access, layout, reason
-            As for `array`.
-        kind
-            The name of the protocol in the warning.
-        target
-            The object that dies with the last use of the alias, if that is not the array itself.
+        `kind` is the protocol, for the warning. `target` dies with the last use of the alias, if
+        that is not the array itself.
         """
         self.make_whole(side, layout, reason)
         if access is CONST:
@@ -619,15 +544,10 @@ class SyncedMemory:
         return shortage.repeat(function, (self.ledger, *args), {})
 
     def elements(self, side: Side, layout: Layout, reason: str) -> Any:
-        """Return an array of elements on one side, for the caller to copy.
+        """Return an array of elements on one side, for the caller to copy at once.
 
-        For private copies: the bytes in the gaps of a layout do not move. A layout without gaps is
-        read by a const access, so that a second copy moves nothing.
-
-        Parameters
-        ----------
-        side, layout, reason
-            As for `array`.
+        The bytes in the gaps of a layout do not move. A layout without gaps is read by a const
+        access, so that a second copy moves nothing.
         """
         if layout.gapless or self.spans.common(layout.start, layout.stop) & (1 << side):
             return self.array(side, CONST, layout, reason)
@@ -646,20 +566,7 @@ class SyncedMemory:
     def gather(self, side: Side, layout: Layout, reason: str) -> Any:
         """Return a private, C-contiguous copy of elements on one side. Changes no holders.
 
-        Moves only the elements, not the bytes between them: elements that only the other side
-        holds are gathered there first.
-
-        Parameters
-        ----------
-        side
-            The side of the copy.
-        layout, reason
-            As for `array`.
-
-        Returns
-        -------
-        array
-            Writable and private.
+        Elements that only another side holds are gathered there first.
         """
         return self._in_room(side, reason, _locked, gather, side, layout, reason)
 

@@ -9,23 +9,22 @@ ended, so the checksum is kept until the bytes are written by right, or the bloc
 from __future__ import annotations
 
 import warnings
-import weakref
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from syncblob._locks_lost_in_fork import Lock
-from syncblob._source_lines import user_place
+from syncblob._source_lines import user_instruction
+from syncblob._weak_list import WeakList
 from syncblob.devices import allow_direct_calls, forbid_direct_calls
 from syncblob.errors import ConstWriteWarning
+from syncblob.memory.loans import Loan
 
 if TYPE_CHECKING:
     import threading
     from collections.abc import Iterator
 
-    from syncblob._source_lines import Place
     from syncblob.devices.base import Side
     from syncblob.memory.buffers import Buffers
 
@@ -34,8 +33,7 @@ _MOST_ENDED = 64
 
 _depth = 0
 _depth_lock = Lock()
-# Changed and copied by single calls in C, because a finaliser may do so at any time.
-_watches: set[weakref.ref[Watch]] = set()
+_watches = WeakList()
 
 
 @contextmanager
@@ -75,10 +73,8 @@ def verified_const() -> Iterator[None]:
         allow_direct_calls(block)
         with _depth_lock.held:
             _depth -= 1
-        for reference in () if _depth else tuple(_watches):
-            watch = reference()
-            if watch is not None:
-                watch.compare_if_idle()
+        for watch in [] if _depth else _watches.living():
+            watch.compare_if_idle()
 
 
 def verifying() -> bool:
@@ -86,26 +82,39 @@ def verifying() -> bool:
     return _depth > 0
 
 
+class Check(Loan):
+    """A const export under watch, which is kept when it has ended."""
+
+    __slots__ = ("checksum", "over")
+
+    # That of its bytes; None until it was first computed.
+    checksum: int | None
+    # Whether it had ended when the checksum was last compared.
+    over: bool
+
+    def report(self) -> None:
+        """Emit the warning, at the line of the export."""
+        line = self.place.line
+        warnings.warn_explicit(
+            f"{self.place.library or 'a consumer'} wrote through the const {self.kind} export of "
+            f"the {self.side.name.lower()} side made at {line.described()}; the other side may "
+            "hold older contents now",
+            ConstWriteWarning,
+            line.filename,
+            line.lineno,
+        )
+
+
 class Watch:
-    """The const exports of one memory that are checked.
-
-    Used under the memory's lock, except `compare_if_idle`.
-
-    Parameters
-    ----------
-    lock
-        The memory's lock.
-    buffers
-        The memory's buffers.
-    """
+    """The const exports of one memory that are checked. For use under its lock."""
 
     __slots__ = ("__weakref__", "_buffers", "_checks", "_lock")
 
     def __init__(self, lock: threading.RLock, buffers: Buffers) -> None:
         self._lock = lock
         self._buffers = buffers
-        self._checks: list[_Check] = []
-        _watches.add(weakref.ref(self, _watches.discard))
+        self._checks: list[Check] = []
+        _watches.add(self)
 
     @property
     def idle(self) -> bool:
@@ -115,12 +124,13 @@ class Watch:
     @property
     def lives(self) -> bool:
         """Whether an export that is watched has not ended."""
-        return any(check.target() is not None for check in self._checks)
+        return any(check() is not None for check in self._checks)
 
-    def add(self, side: Side, target: object, kind: str, start: int, stop: int) -> None:
+    def add(self, target: object, kind: str, side: Side, start: int, stop: int) -> None:
         """Watch an export of a range of a side that lives as long as `target`."""
-        ends = weakref.ref(target, self.compare_if_idle)
-        check = _Check(ends, side, kind, start, stop, user_place())
+        check = Check(target, self.compare_if_idle)
+        check.kind, check.side, check.start, check.stop = kind, side, start, stop
+        check.noted, check.checksum, check.over = user_instruction(), None, False
         # Of those that have ended, the last one of each range is enough.
         ended = [each for each in self._checks if each.over]
         alike = [
@@ -137,7 +147,7 @@ class Watch:
         # Of several, those that had ended before are the least likely to have been written through.
         suspects = [check for check in changed if not check.over] or changed
         for check in self._checks:
-            check.over = check.target() is None
+            check.over = check() is None
         if not verifying():
             self._checks = [check for check in self._checks if not check.over]
         for check in suspects:
@@ -145,15 +155,18 @@ class Watch:
 
     def renew(self, side: Side, start: int, stop: int) -> None:
         """Accept the current bytes of a range of one side: a transfer has written them."""
-        for check in self._checks:
-            if check.concerns(side, start, stop):
-                self._renew(check)
+        for check in self._over(side, start, stop):
+            self._renew(check)
 
     def drop(self, side: Side, start: int, stop: int) -> None:
         """Stop watching a range of one side: its bytes may change legitimately from now on."""
-        self._checks = [check for check in self._checks if not check.concerns(side, start, stop)]
+        dropped = self._over(side, start, stop)
+        self._checks = [check for check in self._checks if check not in dropped]
 
-    def _renew(self, check: _Check) -> bool:
+    def _over(self, side: Side, start: int, stop: int) -> list[Check]:
+        return [x for x in self._checks if x.side is side and x.start < stop and start < x.stop]
+
+    def _renew(self, check: Check) -> bool:
         """Renew the checksum of an export, and return whether it has changed."""
         import zlib  # only for debugging
 
@@ -173,35 +186,3 @@ class Watch:
                 self.compare()
             finally:
                 self._lock.release()
-
-
-@dataclass(slots=True, eq=False)
-class _Check:
-    """A const export under watch, and a weak reference to what dies with its last use."""
-
-    target: weakref.ref[Any]
-    side: Side
-    kind: str
-    start: int
-    stop: int
-    place: Place
-    # None until it was first computed.
-    checksum: int | None = None
-    # Whether the export had ended when the checksum was last compared.
-    over: bool = False
-
-    def concerns(self, side: Side, start: int, stop: int) -> bool:
-        """Tell whether it is an export of a side that overlaps a range."""
-        return self.side is side and self.start < stop and start < self.stop
-
-    def report(self) -> None:
-        """Emit the warning, at the line of the export."""
-        line = self.place.line
-        warnings.warn_explicit(
-            f"{self.place.library or 'a consumer'} wrote through the const {self.kind} export of "
-            f"the {self.side.name.lower()} side made at {line.described()}; the other side may "
-            "hold older contents now",
-            ConstWriteWarning,
-            line.filename,
-            line.lineno,
-        )

@@ -9,9 +9,8 @@ import operator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from syncblob.memory.access_plan import Change
 from syncblob.memory.buffers import Window
-from syncblob.memory.changes import commit
+from syncblob.memory.changes import Change, commit
 from syncblob.memory.operations import NotNowError, are_written, pins
 from syncblob.memory.state_machine import MUTABLE, Access
 
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 # A memory of at most so many bytes has no windows: one buffer costs little more.
 _WHOLE = 1 << 20
 
-# Nor has one of which windows would be this share.
+# If windows would be more than this share of a memory, it gets one buffer, too.
 _MOST = 0.5
 
 _NBYTES = operator.attrgetter("array.nbytes")
@@ -78,7 +77,7 @@ def _plan_growth(ledger: Ledger, side: Side, _access: Access, start: int, stop: 
         raise NotNowError(f"another thread is using {ledger.buffers.described()}")
     home: Any = ledger.buffers.home(side)
     for window, part in zip(windows, replaced, strict=True):
-        holder = ledger.loans[side].holder_in(side, *part) or home.holder(window.array)
+        holder = ledger.loans.holder_in(side, *part) or home.holder(window.array)
         if holder:
             raise BufferError(
                 f"bytes {start} to {stop} of {ledger.buffers.described()} are needed in one "
@@ -87,10 +86,9 @@ def _plan_growth(ledger: Ledger, side: Side, _access: Access, start: int, stop: 
                 "whole Blob"
             )
     before = ledger.spans
-    losses = ((side, replaced),)
-    return Change(
-        side, before, before, start, stop, losses=losses, prepare=_enlarge, needed=stop - start
-    )
+    change = side, before, before, start, stop
+    needed = stop - start
+    return Change(*change, losers=1 << side, lost=replaced, prepare=_enlarge, needed=needed)
 
 
 def _enlarge(ledger: Ledger, change: Change, _reason: str) -> tuple[Windows, Sequence[Upload]]:

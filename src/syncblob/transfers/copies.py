@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -11,13 +10,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from syncblob._formatting import noun
 from syncblob._locks_lost_in_fork import Lock
 from syncblob._source_lines import SourceLine, user_instruction
+from syncblob._weak_list import WeakList
 from syncblob.devices.base import Push
 from syncblob.transfers.guards import count_transfer, running_guards, uncount_transfer
 
 if TYPE_CHECKING:
     from syncblob.devices.base import Accelerator
     from syncblob.devices.device import Device
-    from syncblob.memory.ledger import Shortcuts
     from syncblob.transfers.log import TransferLog
 
 
@@ -86,13 +85,9 @@ open_logs: list[TransferLog] = []
 _open_logs_lock = Lock()
 _generation = 0
 
-# Entries vanish at any time, on any thread, so nothing iterates over the set itself.
-_followers: set[weakref.ref[Shortcuts]] = set()
-
-
-def follow_logs(follower: Shortcuts) -> None:
-    """Revoke shortcuts when a log is opened while none was open: it records the next accesses."""
-    _followers.add(weakref.ref(follower, _followers.discard))
+# The ledgers whose shortcuts are revoked when a log is opened while none was open: it records the
+# next accesses.
+followers = WeakList()
 
 
 def open_log(log: TransferLog) -> None:
@@ -105,10 +100,8 @@ def open_log(log: TransferLog) -> None:
             # Before the calls below: a memory that compares the number from now on sees the log.
             _generation += 1
     if first:
-        for reference in list(_followers):
-            follower = reference()
-            if follower is not None:
-                follower.clear()
+        for ledger in followers.living():
+            ledger.shortcuts.revoke()
 
 
 def close_log(log: TransferLog) -> None:

@@ -103,11 +103,11 @@ class Guard(ContextDecorator):
             return super().__call__(function)
 
         @functools.wraps(call)
-        async def guarded(*args: Any, **keywords: Any) -> Any:
+        async def call_in_block(*args: Any, **keywords: Any) -> Any:
             with self:
                 return await call(*args, **keywords)
 
-        return guarded  # type: ignore[return-value]  # also a coroutine function
+        return call_in_block  # type: ignore[return-value]  # also a coroutine function
 
     def _begin(self, block: _Block) -> None:
         self._blocks.append(block)

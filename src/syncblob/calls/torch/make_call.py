@@ -22,7 +22,7 @@ from syncblob.calls.torch.tensors import Loan, host_loan
 from syncblob.devices import HOST, timed_computations
 from syncblob.devices.cuda import CudaBackend
 from syncblob.memory import CONST, MUTABLE, in_room
-from syncblob.memory.untracked_aliases import expose
+from syncblob.memory.accesses import expose
 from syncblob.memory.verify import verifying
 from syncblob.transfers import require_device
 

@@ -24,12 +24,12 @@ from torch.utils import _python_dispatch
 from syncblob._dtypes import is_bfloat16
 from syncblob._source_lines import user_instruction
 from syncblob.arrays import dlpack_capsules
-from syncblob.blob.core import HOST_DATA, HOST_DIFF, NOTHING_KEPT
+from syncblob.blob.core import HOST_DATA, HOST_DIFF, NOT_YET, NOTHING_KEPT
 from syncblob.calls.torch.devices import require_reach
 from syncblob.calls.torch.tracing import untraced
 from syncblob.devices import HOST, Side
 from syncblob.memory import CONST, MUTABLE, Access, SyncedMemory
-from syncblob.memory.borrows_and_aliases import NO_LOANS
+from syncblob.memory.loans import NO_LOANS
 from syncblob.memory.verify import verifying
 
 if TYPE_CHECKING:
@@ -114,10 +114,10 @@ def host_alias(blob: BlobCore, place: int, noted: NotedPlace | None = None) -> t
             # The Blob has another diff now, because its base shares one.
             return None
     array = exported.view()
-    loans = memory.ledger.loans[Side.HOST]
+    loans = memory.ledger.loans
     if loans is NO_LOANS:
-        loans = memory.ledger.own_loans(Side.HOST)
-    loans.lease(array, _KIND, layout.start, layout.stop, noted)
+        loans = memory.ledger.own_loans()
+    loans.lend(array, _KIND, Side.HOST, layout.start, layout.stop, noted)
     capsule = array.__dlpack__()
     # As `_of_capsule`.
     tensor: torch.Tensor = (
@@ -125,7 +125,7 @@ def host_alias(blob: BlobCore, place: int, noted: NotedPlace | None = None) -> t
         if torch.is_inference_mode_enabled()
         else torch._C._from_dlpack(capsule)
     )
-    return tensor if shortcut.writable else None
+    return tensor if shortcut.writable and memory.ledger.loans is loans else None
 
 
 # --- loans ----------------------------------------------------------------------------------------
@@ -176,6 +176,8 @@ def host_loan(x: BlobCore, reason: str) -> Loan | None:
     kept = x.accessor_arrays[HOST_DATA]
     if kept is None or not kept.shortcut.readable:
         x.const_view(HOST_DATA, reason)
+        if x.accessor_arrays[HOST_DATA] is NOT_YET:
+            x.keep_arrays(HOST_DATA, x.memory)
         kept = x.accessor_arrays[HOST_DATA]
     # Beside an alias, it may stay unreadable. Another thread may have replaced the buffer.
     if kept is None or not (

@@ -1,0 +1,57 @@
+"""A list of many objects that does not keep them alive."""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import Any
+from weakref import ref
+
+_pruning = threading.RLock()
+
+
+class WeakList:
+    """Weak references to objects. It takes little memory, and to add an object is one step.
+
+    References may be dead, or twice in the list, until their number has doubled. They have no
+    callbacks, so all lists have the same one of an object.
+    """
+
+    __slots__ = ("_known", "_most", "_rounds")
+
+    def __init__(self) -> None:
+        self._known: list[ref[Any]] = []
+        self._most: int = 1024
+        self._rounds: int = 0
+
+    def __len__(self) -> int:
+        """Return the number of references, also dead ones."""
+        return len(self._known)
+
+    def add(self, x: object) -> None:
+        """Add an object, which may be there already."""
+        self._known.append(ref(x))
+        if len(self._known) > self._most:
+            self.living()
+
+    def living(self) -> list[Any]:
+        """Return the objects that are alive, in the order in which they came, each once."""
+        with _pruning:
+            before, known = self._rounds, self._known[:]
+            unique = {id(reference): reference for reference in known if reference() is not None}
+            count, found, most = len(known), [*unique.values()], max(1024, 2 * len(unique))
+            # Unless a signal handler has done it. None can run from here on: nothing is called.
+            if self._rounds == before:
+                self._rounds = before + 1
+                self._known[:count] = found
+                self._most = most
+        return [x for x in [reference() for reference in found] if x is not None]
+
+
+def _after_fork_in_child() -> None:
+    global _pruning  # noqa: PLW0603  # another thread may have held it
+    _pruning = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)

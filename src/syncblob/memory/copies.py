@@ -1,0 +1,297 @@
+"""Copies beside accesses: those of the caller's own, and those that run while it goes on.
+
+*Private* copies of elements come from any side, and the bytes in gaps between them do not move.
+*Asynchronous* ones bring what a side lacks: uploads by push, downloads by pull. Call the functions
+under the memory's lock, except `upload`, which is of bytes that no memory tracks.
+"""
+
+from __future__ import annotations
+
+import itertools
+import operator
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from syncblob._layout import Layout
+from syncblob.devices import Accelerator, Side
+from syncblob.memory import changes
+from syncblob.memory.buffers import next_serial
+from syncblob.memory.changes import Change, commit
+from syncblob.memory.ledger import Upload
+from syncblob.memory.operations import is_written_elsewhere, leave_room
+from syncblob.memory.room import in_room
+from syncblob.memory.spans import Run
+from syncblob.memory.state_machine import CONST, MUTABLE, Access, Head, head_over, plan_access
+from syncblob.memory.windows import provide
+from syncblob.transfers import Copying, transfer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from syncblob.devices.base import Home
+    from syncblob.memory.buffers import Buffers, Windows
+    from syncblob.memory.ledger import Ledger
+    from syncblob.memory.sources import Source
+
+
+class ElsewhereError(MemoryError):
+    """Another side than that of the copy has no room for the elements that are gathered there."""
+
+    def __init__(self, home: Home, error: MemoryError) -> None:
+        super().__init__(*error.args)
+        self.home: Home = home
+
+
+def gather(  # noqa: C901  # each place that elements may come from
+    ledger: Ledger, side: Side, layout: Layout, reason: str
+) -> Any:
+    """Copy elements into a new C-contiguous array on one side, each from a side that holds it.
+
+    Call it under the memory's lock. See `SyncedMemory.gather`.
+    """
+    spans, buffers, source = ledger.spans, ledger.buffers, ledger.source
+    if ledger.moving:
+        ledger.refuse_reentry()
+    ledger.compare_watch(side, layout.start, layout.stop, writes=False)
+    home = buffers.home(side)
+    if buffers.accelerator is None and isinstance(home, Accelerator):
+        buffers.add(home)
+    reach = layout.start, layout.stop
+    own = buffers.containing(side, *reach) if spans.common(*reach) & (1 << side) else None
+    if own is not None:
+        ledger.await_uploads(side, CONST, *reach)
+        array = own.view(home, layout, writable=False, own=True)
+        return home.compute(home.copy, array)
+    dense = Layout.c_order(layout.shape, layout.dtype)
+    try:
+        leave_room(home)
+        target = home.allocate(dense.nbytes)
+    except MemoryError as error:
+        buffers.explain_shortage(error, side, dense.nbytes, reason, dense)
+        raise
+    held = spans.alike(*reach)
+    if layout.contiguous and held and not held >> side & 1:
+        origin = _origin(ledger, side, held, *reach)
+        other = buffers.containing(origin, *reach)
+        if other is not None:
+            # The usual case, such as one number: a single copy.
+            buffers.move(origin, side, other.part(*reach), target, layout.start, reason)
+            return home.view(target, dense, writable=True)
+    for offset, part in _parts(layout, ledger, 0):
+        place = target[offset : offset + part.nbytes]
+        held = spans.common(part.start, part.stop)
+        if held & (1 << side):
+            ledger.await_uploads(side, CONST, part.start, part.stop)
+            window: Any = buffers.containing(side, part.start, part.stop)
+            array = window.view(home, part, writable=False, own=True)
+            c_order = Layout.c_order(part.shape, part.dtype)
+            home.compute(operator.setitem, home.view(place, c_order, writable=True), ..., array)
+        elif held:
+            origin = _origin(ledger, side, held, part.start, part.stop)
+            contents = _dense_bytes(buffers, origin, part)
+            buffers.move(origin, side, contents, place, part.start, reason)
+        elif source is None:
+            home.zero(place)
+        elif side is Side.HOST:
+            place[...] = _initial_bytes(source, part)
+        else:
+            contents = _initial_bytes(source, part)
+            buffers.move(Side.HOST, side, contents, place, part.start, reason)
+    return home.view(target, dense, writable=True)
+
+
+def _origin(ledger: Ledger, side: Side, held: int, start: int, stop: int) -> Side:
+    """Return the side that a range comes from, when it has arrived there."""
+    origin = ledger.buffers.nearest(side, held)
+    if ledger.uploads and ledger.awaits(origin):
+        ledger.await_uploads(side, CONST, start, stop)
+    return origin
+
+
+def _runs(ledger: Ledger, start: int, stop: int) -> Iterator[tuple[int, int]]:
+    """Yield the spans of a range, divided where windows that hold them begin and end."""
+    buffers = ledger.buffers
+    for run in ledger.spans.runs(start, stop):
+        ends = {run.start, run.stop}
+        for side, windows in enumerate(buffers.windows):
+            if len(windows.all) > 1 and run.holders >> side & 1:
+                for window in buffers.within(side, run.start, run.stop):
+                    ends |= {max(run.start, window.start), min(run.stop, window.stop)}
+        yield from itertools.pairwise(sorted(ends))
+
+
+def _parts(layout: Layout, ledger: Ledger, offset: int) -> Iterator[tuple[int, Layout]]:
+    """Divide a layout into parts whose bytes have the same holders, in one window.
+
+    The first axis longer than 1 is halved until they do, so that each part is one contiguous
+    piece of a C-contiguous copy. Yields its offset in that copy, and the part; those of a
+    C-contiguous layout are plain bytes, because a span may end within an element.
+    """
+    if layout.contiguous:
+        for start, stop in _runs(ledger, layout.start, layout.stop):
+            yield offset + start - layout.start, Layout.raw(stop - start, start)
+        return
+    runs = _runs(ledger, layout.start, layout.stop)
+    next(runs)
+    if next(runs, None) is None:
+        yield offset, layout
+        return
+    # A layout of one element is contiguous, so some axis is longer than 1.
+    axis = next(axis for axis, dim in enumerate(layout.shape) if dim > 1)
+    middle = layout.shape[axis] // 2
+    before = (slice(None),) * axis
+    first = layout.derive(lambda a: a[(*before, slice(None, middle))])
+    yield from _parts(first, ledger, offset)
+    second = layout.derive(lambda a: a[(*before, slice(middle, None))])
+    yield from _parts(second, ledger, offset + first.nbytes)
+
+
+def _dense_bytes(buffers: Buffers, side: Side, part: Layout) -> Any:
+    """Return the elements of a part of one side as gapless bytes; a copy if it has gaps."""
+    home = buffers.home(side)
+    window: Any = buffers.containing(side, part.start, part.stop)
+    array = window.view(home, part, writable=False, own=True)
+    if isinstance(home, Accelerator) and not part.contiguous:
+        # The gathering copy comes before the download, so it must wait for other work itself.
+        home.settle(array)
+    try:
+        return home.wrap(array if part.contiguous else home.compute(home.copy, array))
+    except MemoryError as error:
+        raise ElsewhereError(home, error) from None
+
+
+def _initial_bytes(source: Source, part: Layout) -> Any:
+    """Return the elements of a part as gapless bytes, read from the source."""
+    read = np.empty(part.stop - part.start, np.uint8)
+    source.fill(read, part.start)
+    array: np.ndarray[Any, Any] = np.ndarray(
+        part.shape, part.dtype, read, part.offset - part.start, part.strides
+    )
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+
+
+# --- asynchronous ---------------------------------------------------------------------------------
+
+
+def push_from_host(
+    ledger: Ledger, side: Side, stream: object, start: int, stop: int | None
+) -> None:
+    """Start the upload of a range whose newest contents the host alone has, as Caffe does."""
+    stop = ledger.spans.nbytes if stop is None else stop
+    if start == stop and ledger.spans.nbytes:
+        # An empty view, which has the head of what it lies beside.
+        return
+    if is_written_elsewhere(ledger):
+        # The copy would lack what is written next. The next access makes another.
+        return
+    head = head_over(ledger.spans, start, stop, side)
+    if head is not Head.HEAD_AT_CPU:
+        raise RuntimeError(f"async_gpu_push starts from HEAD_AT_CPU, but the head is {head.name}")
+    push(ledger, side, stream, start, stop, "async_gpu_push")
+
+
+def push(  # noqa: PLR0913, PLR0917  # a copy
+    ledger: Ledger, side: Side, stream: object, start: int, stop: int, reason: str
+) -> None:
+    """Start to upload the bytes of a range that the host holds and an accelerator lacks."""
+    if ledger.buffers.windows[side].whole is None:
+        provide(ledger, side, start, stop, reason)
+    ledger.await_uploads(Side.HOST, MUTABLE, start, stop)
+    commit(ledger, _plan_push, Side.HOST, MUTABLE, start, stop, reason, (side, stream))
+
+
+def pull(ledger: Ledger, origin: Side, start: int, stop: int, reason: str) -> bool:
+    """Start to download the bytes of a range that the host lacks and an accelerator holds.
+
+    Returns False, and changes nothing, if the device cannot, if aliases may write into the range,
+    so that the host would not hold the newest contents, or if more has to come along.
+    """
+    ledger.await_uploads(Side.HOST, MUTABLE, start, stop)
+    accelerator: Any = ledger.buffers.home(origin)
+    aliased = ledger.loans.writers(start, stop)
+    nbytes = ledger.spans.nbytes
+    more = nbytes <= changes.SMALL and stop - start < nbytes
+    if not accelerator.pulls or aliased or more or ledger.watch is not None:
+        return False
+    commit(ledger, _plan_push, origin, CONST, start, stop, reason, (Side.HOST, None))
+    return True
+
+
+def _plan_push(  # a copy
+    ledger: Ledger, side: Side, _access: Access, start: int, stop: int, copy: Any
+) -> Change:
+    """Plan an asynchronous copy from a side to another, on a stream."""
+    target, stream = copy
+    started: list[Upload] = []
+    before = ledger.spans
+    # An alias of either side may write before the copy arrives, so neither is trusted.
+    writers = ledger.loans.writers(start, stop, 1 << side | 1 << target)
+    reach = [Run(each.start, each.stop, -1) for each in writers]
+    lacking, runs = plan_access(before, target, CONST, start, stop, writers=reach)
+    after = before.replaced(runs if before.nbytes else [Run(0, 0, before.holders[0] | 1 << target)])
+    ranges = [piece[:2] for piece in lacking] if before.nbytes else [(0, 0)]
+    change = target, before, after, start, stop, lacking, "upload" if target else "download"
+    return Change(
+        *change,
+        losers=1 << side,
+        lost=ranges,
+        prepare=partial(_start, side, stream, started),
+        counted=True,
+        undo=partial(_await_started, started),
+    )
+
+
+def _start(  # noqa: PLR0913, PLR0917  # a copy
+    origin: Side, stream: object, uploads: list[Upload], ledger: Ledger, change: Change, reason: str
+) -> tuple[Windows, Sequence[Upload]]:
+    """Start to copy the pieces of a push or a pull, and list them."""
+    buffers, side = ledger.buffers, change.side
+    accelerator: Any = buffers.home(origin or side)
+    # A caller on the host may reach beyond a part, and must not find old bytes of the heap there.
+    part = change.stop - change.start < change.before.nbytes
+    zeroed = side is Side.HOST and not buffers.windows[side].all and part
+    target, windows = buffers.get(side, change.start, change.stop, zeroed=zeroed)
+    copying = buffers.copying(accelerator, reason)
+    way, on = ("upload", (stream,)) if side else ("download", ())
+    start_copy = accelerator.push if side else accelerator.pull
+    for piece in change.pieces:
+        for window in buffers.within(origin, piece.start, piece.stop):
+            start, stop = max(piece.start, window.start), min(piece.stop, window.stop)
+            parts = window.part(start, stop), target.part(start, stop)
+            work = transfer(copying, way, stop - start, start, start_copy, *parts, *on)
+            uploads.append(Upload(start, stop, work, side, origin))
+    return windows, uploads
+
+
+def _await_started(started: list[Upload], _ledger: Ledger) -> None:
+    """Wait for copies that a failed push or pull has started: no access would.
+
+    They must not arrive when the buffer holds something newer.
+    """
+    for upload in started:
+        upload.push.wait()
+
+
+# --- of bytes that no memory tracks --------------------------------------------------------------
+
+
+def upload(accelerator: Accelerator, contents: NDArray[np.uint8], reason: str) -> Any:
+    """Return a new buffer of an accelerator with a copy of bytes of the host.
+
+    Logs and guards see a transfer of a memory of its own, with this reason.
+    """
+    nbytes = contents.nbytes
+    buffer = in_room(accelerator, reason, MemoryError, _allocate, accelerator, nbytes)
+    if nbytes:
+        copying = Copying(accelerator, reason, next_serial())
+        transfer(copying, "upload", nbytes, 0, accelerator.upload, contents, buffer)
+    return buffer
+
+
+def _allocate(accelerator: Accelerator, nbytes: int) -> Any:
+    leave_room(accelerator)
+    return accelerator.allocate(nbytes)

@@ -1,0 +1,415 @@
+"""Loans: what a memory has handed out, how it ends, and the warning before an alias becomes stale.
+
+A *borrow* comes from an accessor and is valid until the next access on the other side. A writable
+NumPy borrow loses its write permission at that moment, so that a late write raises instead of
+vanishing. A slice taken from it earlier keeps its own permission: NumPy does not report slices.
+
+An *alias* comes from a protocol, and its consumer may keep it as long as it likes. The memory can
+tell when its last array, slice, tensor or capsule is gone, and until then it copies again instead
+of trusting an older copy. If the lifetime cannot be tracked, the bytes are *exposed*.
+
+All of them have a range, from the first byte of their elements in the memory to the end of the
+last. Accesses that do not overlap the range do not affect them.
+
+An array dies on any thread, at any moment, even inside this package. The callback of its weak
+reference is a single method of a set, written in C, and does nothing but remove the reference. So
+a loan may vanish between any two steps here.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from syncblob._source_lines import Place, user_instruction, warn_user
+from syncblob.errors import StaleAliasWarning
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator
+    from typing import ClassVar
+
+    from numpy.typing import NDArray
+
+    from syncblob._source_lines import NotedPlace
+    from syncblob.devices import Side
+    from syncblob.memory.ledger import Ledger, Transition
+
+BORROW = "borrow"
+
+# The kind of aliases that are NumPy arrays made by this package. When they become stale, they lose
+# their write permission, and a warning is emitted as well: their slices, and tensors over them,
+# have a permission of their own.
+NUMPY = "NumPy"
+
+# What aliases of unknown lifetime may write, and what other processes may. Only `assume_unaliased`
+# ends the latter; the former also ends when the other side is written.
+EXPOSED, SHARED = "exposed", "shared"
+
+# The number of ended borrows that are remembered.
+_REMEMBERED = 8
+
+# Up to this many loans are compared one by one, which takes less time than to use an index.
+_FEW = 32
+
+_NAMED_AT_MOST = 3
+
+# How often an access warns, and looks for aliases that were made since, before it gives up.
+_MOST_WARNINGS = 100
+
+
+class Reference(weakref.ref[Any]):
+    """A weak reference that is only equal to itself: arrays compare element by element."""
+
+    __slots__ = ()
+
+    __hash__: ClassVar[Callable[[Any], int]] = object.__hash__
+    __eq__: ClassVar[Callable[[Any, object], bool]] = object.__eq__
+
+
+class Loan(Reference):
+    """A range of a side that was handed out: a weak reference to what dies with its last use.
+
+    An exposure refers to the ledger, because it is never known to end.
+    """
+
+    __slots__ = ("ended", "kind", "noted", "side", "start", "stop")
+
+    # `BORROW`, `EXPOSED`, `SHARED`, or the protocol of an alias, as named in the warning.
+    kind: str
+    # The range, which does not change.
+    side: Side
+    start: int
+    stop: int
+    # The fields of `place`; None for borrows.
+    noted: NotedPlace | None
+    # The entry of the history that last made an alias stale. Absent until then.
+    ended: Transition
+
+    @property
+    def place(self) -> Place:
+        """The line of the user's code that made it."""
+        return Place(*self.noted)  # type: ignore[misc]  # not of a borrow
+
+    @property
+    def exposed(self) -> bool:
+        """Whether its lifetime is unknown."""
+        return self.kind is EXPOSED or self.kind is SHARED
+
+    @property
+    def revoked(self) -> bool:
+        """Whether it has lost its write permission. Only NumPy arrays can."""
+        array = self() if self.kind is NUMPY else None
+        return array is not None and not array.flags.writeable
+
+    def named(self) -> str:
+        """Return the kind of an alias, its consumer and its side."""
+        return f"a {self.kind} alias{self.place.consumer} of the {self.side.name.lower()} side"
+
+    def described(self) -> str:
+        """Describe it, with the line that made it."""
+        line = self.place.line.described()
+        if self.exposed:
+            return f"the {self.side.name.lower()} side, exposed at {line}"
+        return f"{self.named()}, created at {line}"
+
+
+class Loans:
+    """The loans of a memory.
+
+    They may be added without the memory's lock; everything else needs it. A loan is first added to
+    `live`; then, if there is an index, to that. An index is assigned before it is filled from
+    `live`. So it lacks no loan that was added before a search: either `live` had it by then, or
+    whoever added it found the index.
+
+    A memory that has handed nothing out has `NO_LOANS`. It may get them again, after its shortcuts
+    were revoked. So who adds a loan without the lock asks the shortcut afterwards, and then whether
+    the memory still has these loans.
+    """
+
+    __slots__ = ("ended", "foreign", "index", "live")
+
+    def __init__(self) -> None:
+        # Never iterate over the set itself: they vanish at any time.
+        self.live: set[Loan] = set()
+        # By range; None until many of them have been searched.
+        self.index: _Index | None = None
+        # The sides, as a bit mask, whose buffers other code has made, and expects later writes in:
+        # an array that was adopted, or shared memory. They stay, even when no longer exposed.
+        self.foreign: int = 0
+        # The last borrows that ended, each with the memory's history at that time.
+        self.ended: tuple[tuple[Loan, tuple[Transition, ...]], ...] = ()
+
+    def lend(  # noqa: PLR0913, PLR0917  # a range, and to whom
+        self,
+        target: object,
+        kind: str,
+        side: Side,
+        start: int,
+        stop: int,
+        noted: NotedPlace | None = None,
+    ) -> Loan:
+        """Record a loan of a range, which lives as long as `target`, and where it was made."""
+        loan = Loan(target, self.live.discard)
+        loan.kind = kind
+        loan.side = side
+        loan.start = start
+        loan.stop = stop
+        loan.noted = user_instruction() if noted is None and kind is not BORROW else noted
+        self.live.add(loan)
+        index = self.index
+        if index is not None:
+            if index.outgrown(len(self.live)):
+                # Most of it is dead. The next search makes another one.
+                self.index = None
+            else:
+                index.fresh.append(loan)
+        return loan
+
+    def over(self, start: int, stop: int) -> list[Loan]:
+        """Return the loans that overlap a range.
+
+        The time depends on how many of them are near the range, and not on how many there are.
+        """
+        live, index = self.live, self.index
+        if len(live) <= _FEW:
+            return [each for each in list(live) if each.start < stop and start < each.stop]
+        if index is None or not index.filled or index.outgrown(len(live)):
+            index = self.index = _Index()
+            index.fresh.extend(list(live))
+            index.filled = True
+        near = index.near(start, stop)
+        return [each for each in near if each.start < stop and start < each.stop and each in live]
+
+    def writers(self, start: int, stop: int, sides: int = -1) -> list[Loan]:
+        """Return what may write into a range of some sides, a bit mask, at any moment."""
+        if not self.live:
+            return []
+        over = self.over(start, stop)
+        return [each for each in over if each.kind is not BORROW and sides >> each.side & 1]
+
+    def aliases(self, start: int, stop: int, sides: int = -1) -> list[Loan]:
+        """Return those of the `writers` whose end will be known."""
+        return [each for each in self.writers(start, stop, sides) if not each.exposed]
+
+    def of(self, side: int) -> list[Loan]:
+        """Return all of a side."""
+        return [each for each in list(self.live) if each.side == side]
+
+    @property
+    def idle(self) -> bool:
+        """Whether there is nothing to remember."""
+        return not (self.live or self.foreign or self.ended)
+
+    @property
+    def may_be_written(self) -> bool:
+        """Whether anything may write at any moment."""
+        return any(each.kind is not BORROW for each in list(self.live))
+
+    def holder_in(self, side: Side, start: int, stop: int) -> str:
+        """Describe what keeps a range of a side where it is; empty if it can leave."""
+        for writer in self.writers(start, stop, 1 << side):
+            return writer.described()
+        where = f"the {side.name.lower()} side, which is an adopted array or shared memory"
+        return where if self.foreign >> side & 1 else ""
+
+    def revoke(
+        self, revoked: list[Loan], sides: int, reach: tuple[int, int] | None, *, aliases: bool
+    ) -> None:
+        """Revoke the write permission of borrows, and of `aliases` that are NumPy arrays.
+
+        `sides`, a bit mask, and `reach` become stale; None is everything. What had the permission
+        is appended to the list; see `restore`.
+        """
+        for loan in list(self.live) if reach is None else self.over(*reach):
+            if sides >> loan.side & 1 and (
+                loan.kind is BORROW or (aliases and loan.kind is NUMPY and loan.start < loan.stop)
+            ):
+                array = loan()
+                if array is not None and array.flags.writeable:
+                    # Append first: an interrupt may come at any time, and what is in the list is
+                    # restored.
+                    revoked.append(loan)
+                    array.flags.writeable = False
+
+    def note_end(
+        self, revoked: list[Loan], history: tuple[Transition, ...], losers: int, *, writes: bool
+    ) -> None:
+        """Forget borrows that were revoked, and note for `explain` what ended them.
+
+        That is the last entry of the history; if that is empty, nothing to note. If it `writes`,
+        aliases of the losers, a bit mask, are stale, and exposures end.
+        """
+        ended = [loan for loan in revoked if loan.kind is BORROW]
+        self.live.difference_update(ended)
+        if not history:
+            return
+        # No search in the history, because only `explain` needs more.
+        self.ended = (*self.ended, *((loan, history) for loan in ended))[-_REMEMBERED:]
+        if writes:
+            last = history[-1]
+            before, after, start, stop = last.map_before, last.map_after, last.start, last.stop
+            for loan in self.writers(start, stop, losers):
+                part = max(start, loan.start), min(stop, loan.stop)
+                if loan.kind is EXPOSED:
+                    self.cut(loan, start, stop)
+                elif before.any(*part) & ~after.common(*part) & (1 << loan.side):
+                    loan.ended = last
+
+    def cut(self, loan: Loan, start: int, stop: int) -> None:
+        """End an exposure in a range."""
+        parts = (loan.start, min(loan.stop, start)), (max(loan.start, stop), loan.stop)
+        for part in parts:
+            if part[0] < part[1]:
+                # First, because it does no harm to expose a range twice.
+                self.lend(loan(), loan.kind, loan.side, *part, loan.noted)
+        self.live.discard(loan)
+
+    def ended_borrows(
+        self, side: Side
+    ) -> Iterator[tuple[NDArray[Any], Transition, Transition | None]]:
+        """Yield the last borrows of a side that ended and are alive.
+
+        With each comes the access that ended it, and that which gave its side the contents, or
+        None. The borrow is not older than the latter.
+        """
+        for loan, history in self.ended:
+            array = loan()
+            if array is not None and loan.side is side:
+                *earlier, ended = history
+                reach = loan.start, loan.stop, 1 << side
+                giving = (noted for noted in reversed(earlier) if noted.gives(*reach))
+                yield array, ended, next(giving, None)
+
+    def detach(self, side: Side) -> None:
+        """Forget the loans of a side, because it gets a buffer that other code has made."""
+        self.foreign |= 1 << side
+        self.ended = tuple(each for each in self.ended if each[0].side is not side)
+        self.live.difference_update([each for each in self.of(side) if each.kind is not BORROW])
+
+
+NO_LOANS = Loans()
+NO_LOANS.live = frozenset()  # type: ignore[assignment]  # has no `add`
+
+
+def restore(revoked: list[Loan]) -> None:
+    """Give arrays their write permission back, after an access that failed."""
+    for loan in revoked:
+        array = loan()
+        if array is not None:
+            array.flags.writeable = True
+
+
+class _Index:
+    """Loans by range, also those whose arrays have died.
+
+    Each step of a search may be repeated, because a signal handler may search in the middle of it.
+    """
+
+    __slots__ = ("count", "filled", "fresh", "levels")
+
+    def __init__(self) -> None:
+        # Whether it may be searched.
+        self.filled: bool = False
+        # Those that have been added since the last search. Not a set: one that was large is slow to
+        # iterate over when it is empty, too.
+        self.fresh: deque[Loan] = deque()
+        # The number of the others, and they themselves. The first key is the number of bits of the
+        # length of their ranges, so that two to the power of it is more than the length. The second
+        # is the start of the range in units of that. So a range of this level that overlaps another
+        # starts in the units of the other or in the one before them.
+        self.count: int = 0
+        self.levels: dict[int, dict[int, set[Loan]]] = {}
+
+    def outgrown(self, living: int) -> bool:
+        """Return whether most of its loans are dead, given the number of those alive."""
+        return self.count + len(self.fresh) > 2 * living + _FEW
+
+    def near(self, start: int, stop: int) -> list[Loan]:
+        """Return the loans whose ranges overlap a range, and some that nearly do."""
+        fresh = self.fresh
+        while fresh:
+            loan = fresh[0]
+            level = (loan.stop - loan.start).bit_length()
+            blocks = self.levels.setdefault(level, {})
+            blocks.setdefault(loan.start >> level, set()).add(loan)
+            self.count += 1
+            # A signal handler may have taken it. None can run between this comparison and the call.
+            if fresh and fresh[0] is loan:
+                fresh.popleft()
+        near: list[Loan] = []
+        for level, blocks in list(self.levels.items()):
+            first, last = (start >> level) - 1, (stop - 1) >> level
+            places: Iterable[int] = range(first, last + 1)
+            if last - first >= len(blocks):
+                # The range is long, and has few of them.
+                places = [place for place in list(blocks) if first <= place <= last]
+            for place in places:
+                near += blocks.get(place, ())
+        return near
+
+
+# --- the warning ----------------------------------------------------------------------------------
+
+# The user's filters and hooks run when the warning is emitted, so it is emitted without the
+# memory's lock. An access looks for such aliases under the lock, and raises `Unannounced` if it
+# finds one. Then it warns and begins again.
+
+
+class Unannounced(Exception):  # noqa: N818  # it is caught, and turned into a warning
+    """Aliases would become stale, and no warning has named them yet."""
+
+    def __init__(self, stale: set[Loan]) -> None:
+        super().__init__(stale)
+        self.stale = stale
+
+
+def require_announced(
+    loans: Loans, announced: Collection[set[Loan]], start: int, stop: int, stale: int = -1
+) -> None:
+    """Raise `Unannounced` if aliases of stale sides that no warning has named overlap a range."""
+    unannounced = set(loans.aliases(start, stop, stale)).difference(*announced)
+    if unannounced:
+        raise Unannounced(unannounced)
+
+
+def announcing(ledger: Ledger, action: str, function: Callable[..., Any], *args: Any) -> Any:
+    """Call a function under the lock, after a warning about the aliases that it makes stale.
+
+    New aliases may be made while the warning is emitted. So the function, which gets the ledger,
+    `args` and the aliases that warnings have named, looks for them once more, at a point after
+    which none can be made, and raises `Unannounced` if it finds some. It has changed nothing then.
+    """
+    announced: list[set[Loan]] = []
+    while True:
+        try:
+            with ledger.lock:
+                return function(ledger, *args, announced)
+        except Unannounced as unannounced:
+            stale = unannounced.stale
+        announce(action, stale, announced)
+
+
+def announce(action: str, stale: set[Loan], announced: list[set[Loan]]) -> None:
+    """Warn of aliases that an access makes stale, and add them to those announced."""
+    if len(announced) == _MOST_WARNINGS:
+        raise RuntimeError(
+            f"{action} gave up after {_MOST_WARNINGS} warnings, because new aliases appeared after "
+            "each; first stop the thread or the warning hook that makes them"
+        )
+    if len(stale) == 1:
+        (alias,) = stale
+        made = f"{alias.named()} stale (created at {alias.place.line.described()})"
+        it, they, one = "it", "it", "a new one"
+    else:
+        named = sorted(stale, key=lambda alias: (alias.side, alias.start))[:_NAMED_AT_MOST]
+        described = "; ".join(alias.described() for alias in named)
+        more = f"; and {len(stale) - len(named)} more" if len(stale) > len(named) else ""
+        made = f"{len(stale)} aliases stale ({described}{more})"
+        it, they, one = "them", "they", "new ones"
+    warn_user(
+        f"{action} makes {made}: later writes through {it} are lost, and {they} will not show this "
+        f"change. Delete {it} before the write, or create {one} afterwards",
+        StaleAliasWarning,
+    )
+    announced.append(stale)

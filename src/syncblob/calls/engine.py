@@ -8,6 +8,7 @@ take longer than many calls. Everything else is left to `make_call`, which inspe
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from keyword import iskeyword
 from typing import TYPE_CHECKING, Any
@@ -29,7 +30,7 @@ from syncblob.devices.host import LARGE
 from syncblob.interop.adopt import array_in
 from syncblob.memory import CONST, MUTABLE, from_the_start
 from syncblob.memory.loans import Reference
-from syncblob.memory.operations import leave_room, lines
+from syncblob.memory.operations import leave_room, line
 from syncblob.transfers import may_compute_directly
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def run({signature}):
 """
 # On a device that queues work. Its arrays are not in use any more when the call has to begin again.
 _QUEUE = """
-def run(like, {given}):
+def run({signature}):
     home = like.home
 """
 # In this order; see `BlobCore`.
@@ -128,9 +129,9 @@ _CALL = """
 """
 _CALL_QUEUED = """
     try:
-        if lines:
+        if line:
             leave_room(home)
-        result = home.compute(rules.function_in(home, by_name=rules.by_name), {call})
+        result = {compute}
     except MemoryError:
         return None
     if getattr(result, "base", like) is None and result.dtype in SUPPORTED{apart}:
@@ -183,7 +184,7 @@ _WRITE = """
                 note = None
                 return begin(like, {given})
         try:
-            result = native({call})
+            result = {compute}
         except TypeError:
             {check}
             raise
@@ -193,6 +194,9 @@ _WRITE = """
     finally:
         # Frames of an error would keep it.
         note = None
+"""
+_RETURN_TARGET = """
+    return x{n}
 """
 _RETURN = """
     if result is None:
@@ -217,7 +221,7 @@ _NAMES: dict[str, Any] = {
     "MUTABLE": MUTABLE,
     "SCALAR_CLASSES": SCALAR_CLASSES,
     "SUPPORTED": SUPPORTED,
-    "lines": lines,
+    "line": line,
     "ndarray": ndarray,
 }
 _FUNCTIONS = (
@@ -287,6 +291,7 @@ class Plan:
             "rules": self._rules,
             "name": self._rules.name,
             "native": self._rules.native,
+            "function": self._rules.function,
             "check": self._rules.check,
             "begin": begin,
             "elsewhere": self._elsewhere,
@@ -316,6 +321,11 @@ class Plan:
             "check": f"check(native, a0, {own[-1]})" if in_place else "pass",
             "keeps": f"keeps_dtype(native, a0.dtype, type({own[-1]}))",
         }
+        words["compute"] = f"native({words['call']})"
+        if start is _QUEUE:
+            own_ones = self._rules.by_name or self._rules.with_library
+            function = "rules.function_in(home, by_name=rules.by_name)" if own_ones else "function"
+            words["compute"] = f"home.compute({function}, {words['call']})"
         if in_place and own[-1] == "a1":
             # In fewer steps, if nothing can raise.
             fits = "a0.shape == a1.shape and keeps_dtype(native, a0.dtype, a1.dtype)"
@@ -331,7 +341,8 @@ class Plan:
         steps += [(_STEPS[roles[n]], n) for n in in_order]
         scalars = [n for n, kind in enumerate(kinds) if kind in SCALARS]
         if start is _QUEUE:
-            steps += [(_CALL_QUEUED, 0)]
+            write = _KEEP + _WRITE + _RETURN_TARGET
+            steps += [(_CALL_QUEUED, 0) if target is None else (write, target)]
         elif target is not None:
             write = _KEEP * in_place + _WRITES[roles[target]]
             steps += [(_ASK, 0), (write, target), (_RETURN, target)]
@@ -359,15 +370,18 @@ class Plan:
 
     def _elsewhere(self, like: Any, *values: Any) -> Any:
         """Make a call on a device for which room may have to be made, or that queues work."""
+        call = values if self._like is not None else (like, *values)
         if like.home.queues and HOST.direct:
             if self._queue is None:
-                reads = not self._rules.indexes and {"Blob", "integers"} >= {*self._roles.values()}
-                self._queue = self._made(_QUEUE, _decline, _decline) if reads else _decline
-            result = self._queue(like, *values)
-            if result is not None:
-                return result
+                known = {"Blob", "integers", *(["target"] if self._rules.check else [])}
+                simple = not self._rules.indexes and known >= {*self._roles.values()}
+                self._queue = self._made(_QUEUE, _decline, _decline) if simple else _decline
+            with suppress(MemoryError):
+                result = self._queue(*call)
+                if result is not None:
+                    return result
         if "ndarray" in self._roles.values():
-            return self._foreign(*([like] if self._like is None else []), *values)
+            return self._foreign(*call)
         return self.begin(like, *values)
 
     def _is_certain(self, home: Home, values: tuple[Any, ...]) -> bool:

@@ -763,7 +763,7 @@ class Program:
         assert set(np.flatnonzero(self.holders & 2)) <= set(held)
 
 
-@tiers.amount("count", 60, 1500)
+@tiers.amount("count", 60, 600)
 @pytest.mark.usefixtures("small", "exact_parts")
 def test_programs(monkeypatch, count):
     # No window is made larger than needed, so that there are many.

@@ -169,7 +169,7 @@ class BlobCore:
         self.accessor_arrays = NOTHING_KEPT
 
     @classmethod
-    def from_memory(  # noqa: PLR0913  # the fields of a Blob
+    def from_memory(
         cls,
         memory: SyncedMemory,
         layout: Layout,
@@ -275,7 +275,7 @@ class BlobCore:
                     memory = SyncedMemory.adopting(
                         home.wrap(array), accelerator=accelerator, device=home.device
                     )
-                    layout = Layout.c_order(tuple(array.shape), array.dtype)
+                    layout = Layout(tuple(array.shape), array.dtype, home.strides(array))
                     origin = self.shortcut.buffer
                     if isinstance(origin, Place):
                         expose(memory.ledger, Side.HOST, origin)

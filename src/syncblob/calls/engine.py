@@ -45,7 +45,6 @@ Kinds = Mapping[int | str, type]
 # nothing has changed.
 _START = """
 def run({signature}):
-    {find}
     home = like.home
     direct = home.direct
     if not (direct or (home.native and not home.bounded)):
@@ -310,7 +309,6 @@ class Plan:
         words = {
             "given": given,
             "signature": f"like, {given}" if self._like is None else given,
-            "find": "" if self._like is None else f"like = x{self._like}",
             "call": f"{call}, a0" if in_place else call,
             "operands": "".join([*owners, *(f"*items{n}, " for n in items)]),
             "apart": "".join(f" and result is not a{n}" for n in arrays),
@@ -341,7 +339,8 @@ class Plan:
             steps += [(_ASK, 0), (_CALL_ELEMENTWISE, 0), (_GIVE, 0)]
         else:
             steps += [(_ASK, 0), (_CALL, 0), *((_ITEM, n) for n in items), (_GIVE, 0)]
-        return "".join(step.format(n=n, **words) for step, n in steps)
+        text = "".join(step.format(n=n, **words) for step, n in steps)
+        return text if self._like is None else text.replace(f"x{self._like}", "like")
 
     # --- what the text calls ---------------------------------------------------------------------
 

@@ -492,7 +492,7 @@ class CudaBackend(Accelerator):
         """
         return self._copy("an asynchronous download", host, buffer, down=True, waits=False)
 
-    def _copy(  # noqa: PLR0913  # a copy, and how it ends
+    def _copy(
         self,
         action: str,
         host: NDArray[np.uint8],

@@ -51,7 +51,7 @@ def require_protocol(memory: SyncedMemory, side: Side, protocol: str) -> Acceler
     raise AttributeError(f"{protocol}: arrays of {home.device} do not have {wanted}")
 
 
-def array_over_memory(  # noqa: PLR0913  # an access, and what is made of it
+def array_over_memory(
     memory: SyncedMemory,
     side: Side,
     layout: Layout,

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     HandOut = Callable[[Ledger, Side, Window, Layout], Any]
 
 
-def acquire(  # noqa: C901, PLR0912, PLR0913, PLR0917  # an access; inlined, because calls take time
+def acquire(  # noqa: C901, PLR0912, PLR0913  # an access; inlined, because calls take time
     ledger: Ledger,
     side: Side,
     access: Access,
@@ -170,7 +170,7 @@ def borrow(ledger: Ledger, side: Side, window: Window, layout: Layout) -> Any:
     return array
 
 
-def alias(  # noqa: PLR0913, PLR0917  # an alias, and its consumer
+def alias(
     kind: str, target: object | None, ledger: Ledger, side: Side, window: Window, layout: Layout
 ) -> Any:
     """Return a writable alias; see `SyncedMemory.export`."""
@@ -180,7 +180,7 @@ def alias(  # noqa: PLR0913, PLR0917  # an alias, and its consumer
     return array
 
 
-def note_alias(  # noqa: PLR0913, PLR0917  # an alias, and its consumer
+def note_alias(
     kind: str, target: object, ledger: Ledger, side: Side, window: Window, layout: Layout
 ) -> None:
     """Record an array that lies over a buffer already as an alias; see `SyncedMemory.track`."""
@@ -190,7 +190,7 @@ def note_alias(  # noqa: PLR0913, PLR0917  # an alias, and its consumer
         home.lend(window.view(home, layout, writable=True, own=True))
 
 
-def export_watched(  # noqa: PLR0913, PLR0917  # an access, and its consumer
+def export_watched(
     ledger: Ledger, side: Side, layout: Layout, reason: str, kind: str, target: object | None
 ) -> Any:
     """Return a const export that is checked. Call it under the lock."""
@@ -217,7 +217,7 @@ def export_watched(  # noqa: PLR0913, PLR0917  # an access, and its consumer
 # --- what cannot be tracked -----------------------------------------------------------------------
 
 
-def expose(  # noqa: PLR0913  # a range, and who writes
+def expose(
     ledger: Ledger,
     side: Side,
     noted: NotedPlace | None = None,

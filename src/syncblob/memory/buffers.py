@@ -334,7 +334,7 @@ class Buffers:
             parts = each.part(low, high), window.part(low, high)
             self.move(origin, side, *parts, low, reason, because)
 
-    def fill(  # noqa: PLR0913, PLR0917  # a range, and what the log says of it
+    def fill(
         self, source: Source | None, side: Side, window: Window, start: int, stop: int, reason: str
     ) -> None:
         """Fill a range of a window from a source, or with zeros; the accelerator's by an upload."""

@@ -99,7 +99,7 @@ class Change(NamedTuple):
     needed: int | None = None
 
 
-def plan(  # noqa: C901, PLR0913, PLR0917  # the usual access is planned without a call
+def plan(  # noqa: C901  # the usual access is planned without a call
     ledger: Ledger,
     side: Side,
     access: Access,
@@ -162,7 +162,7 @@ def plan(  # noqa: C901, PLR0913, PLR0917  # the usual access is planned without
     return Change(*change)
 
 
-def shorten(  # noqa: PLR0913, PLR0917  # an access, and its plan
+def shorten(  # noqa: PLR0913  # an access, and its plan
     ledger: Ledger,
     pieces: Sequence[Run],
     after: Spans,
@@ -402,7 +402,7 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
     return window
 
 
-def take(  # noqa: PLR0913  # a range
+def take(
     ledger: Ledger, side: Side, start: int, stop: int, reason: str = "", *, everything: bool = False
 ) -> None:
     """Make a side the only holder of what it shares in a range, or of everything in it."""

@@ -46,9 +46,7 @@ class ElsewhereError(MemoryError):
         self.home: Home = home
 
 
-def gather(  # noqa: C901  # each place that elements may come from
-    ledger: Ledger, side: Side, layout: Layout, reason: str
-) -> Any:
+def gather(ledger: Ledger, side: Side, layout: Layout, reason: str) -> Any:
     """Copy elements into a new C-contiguous array on one side, each from a side that holds it.
 
     Call it under the memory's lock. See `SyncedMemory.gather`.
@@ -73,14 +71,6 @@ def gather(  # noqa: C901  # each place that elements may come from
     except MemoryError as error:
         buffers.explain_shortage(error, side, dense.nbytes, reason, dense)
         raise
-    held = spans.alike(*reach)
-    if layout.contiguous and held and not held >> side & 1:
-        origin = _origin(ledger, side, held, *reach)
-        other = buffers.containing(origin, *reach)
-        if other is not None:
-            # The usual case, such as one number: a single copy.
-            buffers.move(origin, side, other.part(*reach), target, layout.start, reason)
-            return home.view(target, dense, writable=True)
     for offset, part in _parts(layout, ledger, 0):
         place = target[offset : offset + part.nbytes]
         held = spans.common(part.start, part.stop)
@@ -194,9 +184,7 @@ def push_from_host(
     push(ledger, side, stream, start, stop, "async_gpu_push")
 
 
-def push(  # noqa: PLR0913, PLR0917  # a copy
-    ledger: Ledger, side: Side, stream: object, start: int, stop: int, reason: str
-) -> None:
+def push(ledger: Ledger, side: Side, stream: object, start: int, stop: int, reason: str) -> None:
     """Start to upload the bytes of a range that the host holds and an accelerator lacks."""
     if ledger.buffers.windows[side].whole is None:
         provide(ledger, side, start, stop, reason)
@@ -245,7 +233,7 @@ def _plan_push(  # a copy
     )
 
 
-def _start(  # noqa: PLR0913, PLR0917  # a copy
+def _start(
     origin: Side, stream: object, uploads: list[Upload], ledger: Ledger, change: Change, reason: str
 ) -> tuple[Windows, Sequence[Upload]]:
     """Start to copy the pieces of a push or a pull, and list them."""

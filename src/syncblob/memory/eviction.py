@@ -238,10 +238,7 @@ def _evict_unseen(home: Accelerator, ledger: Ledger, start: int, reason: str) ->
 
 
 def _close(ledger: Ledger, side: Side) -> None:
-    """Close the ways to a side without the lock, and for good, because evictions renew shortcuts.
-
-    Look for users of the memory afterwards.
-    """
+    """Revoke and forget the shortcuts of a side. Look for users of the memory afterwards."""
     ledger.shortcuts.revoke()
     ledger.shortcuts.forget(side)
 

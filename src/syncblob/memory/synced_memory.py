@@ -474,7 +474,7 @@ class SyncedMemory:
             self.make_whole(side, layout, reason)
         return self._hand_out(side, access, layout, reason, borrow)
 
-    def export(  # noqa: PLR0913, PLR0917  # an access, and its consumer
+    def export(
         self,
         side: Side,
         access: Access,

@@ -37,7 +37,7 @@ def divisible(buffers: Buffers) -> bool:
     return buffers.nbytes > _WHOLE
 
 
-def provide(  # noqa: PLR0913, PLR0917  # an access
+def provide(
     ledger: Ledger, side: Side, start: int, stop: int, reason: str, layout: Layout | None = None
 ) -> Window | None:
     """Return the window of a side that contains a range; make one of a part of a large memory.
@@ -60,7 +60,7 @@ def provide(  # noqa: PLR0913, PLR0917  # an access
     return grow(ledger, side, low, high, reason, layout)
 
 
-def grow(  # noqa: PLR0913, PLR0917  # a range, and the access that needs it
+def grow(
     ledger: Ledger, side: Side, start: int, stop: int, reason: str, layout: Layout | None = None
 ) -> Window:
     """Make a window of a range, which replaces those that it overlaps."""

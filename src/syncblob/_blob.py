@@ -32,7 +32,7 @@ from syncblob.blob.replace_memory import Replacements
 from syncblob.blob.views import Views
 from syncblob.calls.numpy_protocols import array_function, array_ufunc
 from syncblob.calls.operators import Operators
-from syncblob.devices import HOST, Device, Side, home_of
+from syncblob.devices import HOST, Device, home_of
 from syncblob.interop import export_cuda, export_dlpack, export_numpy
 from syncblob.memory import CONST, MUTABLE, OVERWRITE, Head
 from syncblob.memory.accesses import assume_unaliased, refresh
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
     from syncblob.caffe._pb.caffe_pb2 import BlobProto
     from syncblob.calls.torch.blob_parameters import BlobParameter
+    from syncblob.memory import Access
 
 
 _loaded: Any = None
@@ -128,7 +129,7 @@ class Blob(Operators, Views, Replacements, CaffeMath, Creation):
                 "changes its shape, share_data() its memory"
             )
         layout = dense_layout(shape, dtype)
-        self._fill_untouched(layout, home_of(device))
+        self._init_fields(layout, home_of(device))
         if name:
             self.memory.name = name
 
@@ -710,21 +711,26 @@ class Blob(Operators, Views, Replacements, CaffeMath, Creation):
             If the request cannot be met, or a stride is negative, which some consumers do not
             support; use ``.copy()``.
         """
-        kept = self.accessor_arrays[HOST_DATA]
+        home = self.home
+        place = HOST_DATA if home is HOST else GPU_DATA
+        kept = self.accessor_arrays[place]
         if (
             kept is not None
             and kept.exported is not None
             and kept.shortcut.writable
-            and self.home is HOST
-            and stream is None
             and dl_device is None
             and copy is None
+            and (stream is None or home is not HOST)
         ):
             array, layout = kept.exported.view(), self.layout
-            loans, reach = self.memory.ledger.own_loans(), (layout.start, layout.stop)
-            loans.lend(array, "DLPack", Side.HOST, *reach, user_instruction())
-            if kept.shortcut.writable and self.memory.ledger.loans is loans:
+            ledger, side = self.memory.ledger, kept.shortcut.side
+            loans, reach = ledger.own_loans(), (layout.start, layout.stop)
+            loans.lend(array, "DLPack", side, *reach, user_instruction())
+            if kept.shortcut.writable and ledger.loans is loans and home is HOST:
                 return array.__dlpack__(max_version=max_version)
+            if kept.shortcut.writable and ledger.loans is loans:
+                device = home.dlpack_device
+                return export_dlpack.capsule_of(home, array, stream, max_version, device)
         capsule = export_dlpack.export(
             self.memory,
             self.layout,
@@ -735,15 +741,12 @@ class Blob(Operators, Views, Replacements, CaffeMath, Creation):
             dl_device=dl_device,
             copy=copy,
         )
-        self.keep_arrays(HOST_DATA, self.memory)
+        self.keep_arrays(place, self.memory)
         return capsule
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """Return the DLPack device type and id of `device`; (1, N + 1) for simulated:N."""
-        home = self.home
-        if home is HOST:
-            return export_dlpack.HOST_DEVICE
-        return (home if home.native else self.memory.home(self.side)).dlpack_device
+        return self.home.dlpack_device
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
@@ -755,8 +758,14 @@ class Blob(Operators, Views, Replacements, CaffeMath, Creation):
         interface does not support.
         """
         export_cuda.require_own_interface(self.home)
+
+        def array(access: Access) -> Any:
+            if access is CONST:
+                return self.const_view(GPU_DATA, export_cuda.CUDA)
+            return self.borrow(GPU_DATA, access, export_cuda.CUDA)
+
         described, self._exposed = export_cuda.interface(
-            self.memory, self.side, self.layout, self._exposed, readonly=self.readonly
+            self.memory, self.side, self.layout, self._exposed, array, readonly=self.readonly
         )
         return described
 

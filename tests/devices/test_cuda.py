@@ -151,7 +151,7 @@ def test_a_warning_of_cupys_import_is_no_error(monkeypatch, recwarn):
 def test_a_windows_driver_has_another_name(monkeypatch):
     asked = []
     monkeypatch.setattr(cuda, "ctypes", types.SimpleNamespace(CDLL=asked.append))
-    monkeypatch.setattr(cuda, "sys", types.SimpleNamespace(platform="win32"))
+    monkeypatch.setattr(cuda, "sys", types.SimpleNamespace(platform="win32", modules=sys.modules))
     cuda._why_not.cache_clear()
     assert cuda.device_count() == 2
     assert asked == ["nvcuda.dll"]

@@ -164,11 +164,10 @@ def test_buffers_of_abandoned_pushes_are_released_where_memory_runs_out(backend,
     blob.async_gpu_push()
     del blob
     gc.collect()
-    assert backend._abandoned
+    assert backend.under_way
     with machine.failing(allocation=1, pinned_allocation=1):
         assert getattr(backend, allocate)(100).nbytes == 100
-    assert not backend._abandoned
-    assert not backend._under_way
+    assert not backend.under_way
 
 
 ENDING = """
@@ -183,12 +182,10 @@ from syncblob.devices import accelerator
 backend = accelerator("cuda:0")
 kept, dropped = backend.allocate_host(100_000), backend.allocate_host(200_000)
 del dropped
-import atexit
-if sys.argv[2] == "child":
-    import os
-    child = os.fork()
-    if child:
-        sys.exit(os.waitpid(child, 0)[1])
+import os
+child = os.fork()
+if child:
+    sys.exit(os.waitpid(child, 0)[1])
 real = machine.free
 def free(block, home):
     print("freed", flush=True)
@@ -198,13 +195,8 @@ machine.free = free
 
 
 @lazily
-@pytest.mark.parametrize(("process", "freed"), [("parent", True), ("child", False)])
-def test_memory_is_given_back_at_exit_and_not_by_a_forked_child(process, freed):
+def test_a_forked_child_gives_nothing_back():
     done = subprocess.run(
-        [sys.executable, "-c", ENDING, SUPPORT, process],
-        capture_output=True,
-        text=True,
-        check=False,
+        [sys.executable, "-c", ENDING, SUPPORT], capture_output=True, text=True, check=False
     )
-    assert (done.returncode, done.stderr) == (0, "")
-    assert (done.stdout.count("freed") > 0) == freed
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

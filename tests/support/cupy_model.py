@@ -174,8 +174,9 @@ class Event:
         self._machine = _machine
         self.ptr = _machine.eventCreateWithFlags(0)
 
-    def __del__(self) -> None:
-        self._machine.eventDestroy(self.ptr)
+    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        if not is_finalizing():
+            self._machine.eventDestroy(self.ptr)
 
     @property
     def done(self) -> bool:
@@ -288,8 +289,8 @@ class Stream(_BaseStream):
         handle = _machine.streamCreateWithPriority(int(non_blocking), priority or 0)
         super().__init__(handle, _machine.getDevice())
 
-    def __del__(self) -> None:
-        if self._machine is not None:
+    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        if self._machine is not None and not is_finalizing():
             self._machine.streamDestroy(self.ptr)
 
     @classmethod
@@ -508,8 +509,8 @@ class PinnedMemory:
         self._block, self._home = _machine.allocate(size, model.HOST, pool=_pool)
         self.size, self.ptr = self._block.nbytes, self._block.address
 
-    def __del__(self) -> None:
-        if not hasattr(self, "_block"):
+    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        if is_finalizing() or not hasattr(self, "_block"):
             return
         if self._home[0]:
             self._machine.give_back(self._block, self._home, None)

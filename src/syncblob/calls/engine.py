@@ -8,8 +8,7 @@ take longer than many calls. Everything else is left to `make_call`, which inspe
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
-from keyword import iskeyword
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from numpy import asarray, ndarray
@@ -23,13 +22,13 @@ from syncblob.calls.make_call import make_call
 from syncblob.calls.operands import is_leaf, shape_only
 from syncblob.calls.results import array_beside, end_write, give, overwrite_by
 from syncblob.calls.tables import Rules, keeps_dtype, split_keys
-from syncblob.calls.texts import arguments, compiler
+from syncblob.calls.texts import arguments, can_be_written, compiler
 from syncblob.devices import HOST
 from syncblob.devices.host import LARGE
 from syncblob.interop.adopt import array_in
 from syncblob.memory import CONST, MUTABLE, from_the_start
 from syncblob.memory.loans import Reference
-from syncblob.memory.operations import leave_room, lines
+from syncblob.memory.operations import leave_room, line
 from syncblob.transfers import may_compute_directly
 
 if TYPE_CHECKING:
@@ -52,7 +51,7 @@ def run({signature}):
 """
 # On a device that queues work. Its arrays are not in use any more when the call has to begin again.
 _QUEUE = """
-def run(like, {given}):
+def run({signature}):
     home = like.home
 """
 # In this order; see `BlobCore`.
@@ -128,9 +127,9 @@ _CALL = """
 """
 _CALL_QUEUED = """
     try:
-        if lines:
+        if line:
             leave_room(home)
-        result = home.compute(rules.function_in(home, by_name=rules.by_name), {call})
+        result = {compute}
     except MemoryError:
         return None
     if getattr(result, "base", like) is None and result.dtype in SUPPORTED{apart}:
@@ -183,7 +182,7 @@ _WRITE = """
                 note = None
                 return begin(like, {given})
         try:
-            result = native({call})
+            result = {compute}
         except TypeError:
             {check}
             raise
@@ -193,6 +192,9 @@ _WRITE = """
     finally:
         # Frames of an error would keep it.
         note = None
+"""
+_RETURN_TARGET = """
+    return x{n}
 """
 _RETURN = """
     if result is None:
@@ -217,7 +219,7 @@ _NAMES: dict[str, Any] = {
     "MUTABLE": MUTABLE,
     "SCALAR_CLASSES": SCALAR_CLASSES,
     "SUPPORTED": SUPPORTED,
-    "lines": lines,
+    "line": line,
     "ndarray": ndarray,
 }
 _FUNCTIONS = (
@@ -253,18 +255,6 @@ class Plan:
     is argument `like`. `foreign` makes calls with ndarrays that `run` does not take.
     """
 
-    __slots__ = (
-        "_count",
-        "_foreign",
-        "_kinds",
-        "_like",
-        "_names",
-        "_queue",
-        "_roles",
-        "_rules",
-        "run",
-    )
-
     def __init__(
         self, rules: Rules, kinds: Kinds, foreign: Any = None, like: int | None = None
     ) -> None:
@@ -277,6 +267,8 @@ class Plan:
         self._roles: dict[int, str] = _roles(rules, kinds)
         self._foreign: Any = foreign or self.begin
         self._queue: Any = None
+        targets = [n for n, role in self._roles.items() if role == "target"]
+        self._target: int | None = targets[0] if targets else None
         self.run: Callable[..., Any] = self.begin
         if self._roles:
             self.run = self._made(_START, self.begin, self._bring)
@@ -287,6 +279,7 @@ class Plan:
             "rules": self._rules,
             "name": self._rules.name,
             "native": self._rules.native,
+            "function": self._rules.function,
             "check": self._rules.check,
             "begin": begin,
             "elsewhere": self._elsewhere,
@@ -316,6 +309,11 @@ class Plan:
             "check": f"check(native, a0, {own[-1]})" if in_place else "pass",
             "keeps": f"keeps_dtype(native, a0.dtype, type({own[-1]}))",
         }
+        words["compute"] = f"native({words['call']})"
+        if start is _QUEUE:
+            own_ones = self._rules.by_name or self._rules.with_library
+            function = "rules.function_in(home, by_name=rules.by_name)" if own_ones else "function"
+            words["compute"] = f"home.compute({function}, {words['call']})"
         if in_place and own[-1] == "a1":
             # In fewer steps, if nothing can raise.
             fits = "a0.shape == a1.shape and keeps_dtype(native, a0.dtype, a1.dtype)"
@@ -331,7 +329,8 @@ class Plan:
         steps += [(_STEPS[roles[n]], n) for n in in_order]
         scalars = [n for n, kind in enumerate(kinds) if kind in SCALARS]
         if start is _QUEUE:
-            steps += [(_CALL_QUEUED, 0)]
+            write = _KEEP + _WRITE + _RETURN_TARGET
+            steps += [(_CALL_QUEUED, 0) if target is None else (write, target)]
         elif target is not None:
             write = _KEEP * in_place + _WRITES[roles[target]]
             steps += [(_ASK, 0), (write, target), (_RETURN, target)]
@@ -354,26 +353,32 @@ class Plan:
             rules.check(rules.native, *args)
         elif not rules.elementwise or kwargs:
             return from_the_start(make_call, rules, like, args, kwargs)
-        call = partial(_make_elementwise_call, rules, like)
-        return compute_in_room(call, rules.function, args, writes=rules.check is not None)
+        return compute_in_room(
+            lambda *operands: make_call(rules, like, operands, {}),
+            rules.function,
+            args,
+            writes=rules.check is not None,
+        )
 
     def _elsewhere(self, like: Any, *values: Any) -> Any:
         """Make a call on a device for which room may have to be made, or that queues work."""
+        call = values if self._like is not None else (like, *values)
         if like.home.queues and HOST.direct:
             if self._queue is None:
-                reads = not self._rules.indexes and {"Blob", "integers"} >= {*self._roles.values()}
-                self._queue = self._made(_QUEUE, _decline, _decline) if reads else _decline
-            result = self._queue(like, *values)
-            if result is not None:
-                return result
+                known = {"Blob", "integers", *(["target"] if self._rules.check else [])}
+                simple = not self._rules.indexes and known >= {*self._roles.values()}
+                self._queue = self._made(_QUEUE, _decline, _decline) if simple else _decline
+            with suppress(MemoryError):
+                result = self._queue(*call)
+                if result is not None:
+                    return result
         if "ndarray" in self._roles.values():
-            return self._foreign(*([like] if self._like is None else []), *values)
+            return self._foreign(*call)
         return self.begin(like, *values)
 
     def _is_certain(self, home: Home, values: tuple[Any, ...]) -> bool:
         """Return whether `run` surely makes a call, so that it may copy for it, once."""
-        targets = [values[n] for n, role in self._roles.items() if role == "target"]
-        ready = all(x.shortcut.readable for x in targets)
+        ready = self._target is None or values[self._target].shortcut.readable
         return home.direct and ready and _are_usual(values, home)
 
     def _bring(self, x: Any, home: Home, *values: Any) -> Any:
@@ -422,6 +427,7 @@ def _roles(rules: Rules, kinds: Kinds) -> dict[int, str]:
     plain = rules.plain(args, named)
     roles: dict[int, str] = {}
     usual = rules.home is None and len(written) <= 1 and not rules.varies(args, named)
+    usual = usual and can_be_written([*named])
     for number, (key, kind) in enumerate(kinds.items()):
         blob = issubclass(kind, BlobCore)
         if key in written:
@@ -436,21 +442,13 @@ def _roles(rules: Rules, kinds: Kinds) -> dict[int, str]:
             roles[number] = "ndarray"
         else:
             usual = usual and is_leaf(kind)
-        usual = usual and (isinstance(key, int) or (key.isidentifier() and not iskeyword(key)))
     # Without a Blob among the arguments, one was passed as NumPy's ``like=``.
-    return (
-        roles
-        if usual and {"Blob", "items", "overwritten", "shape", "target"} & {*roles.values()}
-        else {}
-    )
+    alone = {"integers", "ndarray", "target ndarray"}.issuperset(roles.values())
+    return roles if usual and not alone else {}
 
 
 def _decline(*_call: Any) -> None:
     """Stand for what cannot be done at once."""
-
-
-def _make_elementwise_call(rules: Rules, like: Any, _kernel: Any, *args: Any) -> Any:
-    return make_call(rules, like, args, {})
 
 
 def _are_usual(items: Any, home: Home) -> bool:

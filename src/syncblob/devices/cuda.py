@@ -4,7 +4,8 @@ Device memory comes from CuPy's allocator. Work is ordered on CuPy's current str
 every method switches to its own device and back. Transfers run on streams of their own, after the
 last use of their bytes: see `cuda_streams`. The result of an upload or a download is visible to
 every stream when the call returns. A push continues after its call; later accesses on the device
-make their stream wait for it.
+make their stream wait for it. What allocates, copies or waits for a push raises a RuntimeError
+while a graph is being captured.
 """
 
 from __future__ import annotations
@@ -22,13 +23,12 @@ import numpy as np
 from syncblob._formatting import extend, human_bytes
 from syncblob._locks_lost_in_fork import notify
 from syncblob._source_lines import user_line
-from syncblob.devices import timed_computations
+from syncblob.devices import page_locked, timed_computations
 from syncblob.devices.base import DLPACK_CUDA, ENDING, NEEDED, Accelerator, BesideCaptureError, Push
 from syncblob.devices.cuda_shared import SharedMemory
-from syncblob.devices.cuda_streams import Order, Owner, Pointer, is_capturing
+from syncblob.devices.cuda_streams import Order, Owner, is_capturing, stream_at
 from syncblob.devices.device import Device
 from syncblob.devices.host import HOST
-from syncblob.devices.page_locked import PageLocked
 from syncblob.errors import DeviceMismatchError, NoDeviceError
 
 if TYPE_CHECKING:
@@ -71,31 +71,16 @@ def _why_not() -> str | None:
 
 def device_count() -> int:
     """Return the number of CUDA devices that CuPy can use."""
-    return _asked("getDeviceCount")
+    return 0 if _why_not() else sys.modules["cupy"].cuda.runtime.getDeviceCount()
 
 
 def current_index() -> int:
     """Return the index of CuPy's current device; 0 if CUDA cannot be used."""
-    return _asked("getDevice")
-
-
-def _asked(question: str) -> int:
-    """Return what a function of CUDA's runtime does; 0 if CUDA cannot be used."""
-    if _why_not() is not None:
-        return 0
-    import cupy  # imported only if a CUDA device is used
-
-    return getattr(cupy.cuda.runtime, question)()
+    return 0 if _why_not() else sys.modules["cupy"].cuda.runtime.getDevice()
 
 
 class CudaBackend(Accelerator):
-    """One CUDA device.
-
-    Raises
-    ------
-    NoDeviceError
-        If CuPy, the driver or the device is missing.
-    """
+    """One CUDA device. Making it raises a NoDeviceError if CuPy, the driver or it is missing."""
 
     def __init__(self, index: int) -> None:
         reason = _why_not()
@@ -114,7 +99,7 @@ class CudaBackend(Accelerator):
         self._cupy = cupy
         self._context = cupy.cuda.Device(index)
         self.order: Order = Order(cupy, index, _driver())
-        self._page_locked = PageLocked(cupy.cuda.PinnedMemory, self.order.synchronize)
+        self._page_locked = page_locked.PageLocked(cupy.cuda.PinnedMemory, self.order.synchronize)
         self._cuda_error: type[Exception] = cupy.cuda.runtime.CUDARuntimeError
         self._short_of_memory = MemoryError, self._cuda_error
         self._shared_memory = SharedMemory(cupy, index)
@@ -129,9 +114,7 @@ class CudaBackend(Accelerator):
         # What must not be freed before an event has happened: the buffers of unfinished pushes, and
         # memory that was used on another stream than that on which it was allocated. A finalizer
         # could not keep it alive, because in cyclic garbage CuPy's event may be destroyed first.
-        self._under_way: dict[Any, list[Any]] = {}
-        # The events of which nothing else will tell that they have happened.
-        self._abandoned: set[Any] = set()
+        self.under_way: dict[Any, Any] = {}
         notify(self)
 
     native = False
@@ -140,16 +123,19 @@ class CudaBackend(Accelerator):
     checks_values = False
     protocol = "__cuda_array_interface__"
 
+    # --- computations ----------------------------------------------------------------------------
+
     def compute(self, function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
         """Call the function with this device as CuPy's current one."""
-        order = self.order
+        order, result = self.order, None
+        if getattr(function, "__name__", "") == "power":
+            self.require_powers(*args[:2])
         stream = order.plain()
         if stream is None:
             return self._compute_beside(function, args, keywords)
-        result = None
         try:
-            if timed_computations.watchers or function is np.power:
-                result = self._call(function, args, keywords)
+            if timed_computations.watchers:
+                result = timed_computations.run(self, function, args, keywords)
             else:
                 result = function(*args, **keywords)
         except self._short_of_memory as error:
@@ -160,33 +146,22 @@ class CudaBackend(Accelerator):
                 self.end()
         return result
 
-    def _compute_beside(
-        self, function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any]
-    ) -> Any:
+    def _compute_beside(self, function: Any, args: Any, keywords: Any) -> Any:
         """Compute on another device than the current one, beside torch's stream, or in a graph."""
-        order = self.order
+        order, result = self.order, None
         with self._context:
             order.join(computing=True)
-            result = None
             try:
-                result = self._call(function, args, keywords)
+                result = super().compute(function, *args, **keywords)
+            except self._short_of_memory as error:
+                raise self._shortage(error) from None
             finally:
                 # First, because the function may be torch's.
                 order.join()
                 order.note((args, keywords), result)
                 if ENDING:
                     self.end()
-            return result
-
-    def _call(
-        self, function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any]
-    ) -> Any:
-        if getattr(function, "__name__", "") == "power":
-            self.require_powers(*args[:2])
-        try:
-            return super().compute(function, *args, **keywords)
-        except self._short_of_memory as error:
-            raise self._shortage(error) from None
+        return result
 
     def used(self, *arrays: Any) -> None:
         """Record that work which uses arrays was queued on the current stream."""
@@ -206,59 +181,76 @@ class CudaBackend(Accelerator):
         with self._context:
             return bool(self._cupy.may_share_memory(array, buffer))
 
-    def allocate(self, nbytes: int, *, zeroed: bool = False) -> Any:
-        """Return a new buffer from CuPy's allocator. Zeros are visible to every stream.
+    # --- memory ----------------------------------------------------------------------------------
 
-        Raises
-        ------
-        RuntimeError
-            During graph capture.
-        """
-        with self.order.calls as stream:
-            self._refuse_capture("an allocation", stream)
-            try:
-                allocate: Any = partial(self._cupy.empty, dtype=np.uint8)
-                allocate = self._shared_memory.allocate if self.shared else allocate
-                buffer = self._relieved(allocate, nbytes)
-            except self._short_of_memory as error:
-                raise self._shortage(error, nbytes) from None
+    def allocate(self, nbytes: int, *, zeroed: bool = False) -> Any:
+        """Return a new buffer from CuPy's allocator. Zeros are visible to every stream."""
+        allocate: Any = partial(self._cupy.empty, dtype=np.uint8)
+        with self.order.calls:
+            self._refuse_capture("an allocation")
+            buffer = self._relieved(
+                self._shared_memory.allocate if self.shared else allocate, nbytes
+            )
             # The pool gives out memory that work on the current stream has not finished with.
             self.order.note((), buffer)
             if zeroed:
                 self._zero_now(buffer)
         return buffer
 
-    def _relieved(self, allocate: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
-        """Call an allocator, once more if there is no memory and work that is left holds some."""
-        try:
-            return allocate(*args, **keywords)
-        except self._short_of_memory as error:
-            if getattr(error, "status", _OUT_OF_MEMORY) != _OUT_OF_MEMORY or not self._relieve():
-                raise
-        return allocate(*args, **keywords)
+    def _relieved(self, allocate: Callable[[int], Any], nbytes: int) -> Any:
+        """Call an allocator; again if there is no memory and work that is left holds some."""
+        while True:
+            try:
+                return allocate(nbytes)
+            except self._short_of_memory as error:
+                shortage = self._shortage(error, nbytes)
+                if not (isinstance(shortage, MemoryError) and self._relieve()):
+                    raise shortage from None
 
     def _relieve(self) -> bool:
         """Wait for the work that memory is left to, and free it; return whether there was any."""
         self._drop_finished()
-        left = list(self._abandoned)
+        left = list(self.under_way)
         for event in left:
             event.synchronize()
-            self.let_go(event)
+            self.under_way.pop(event, None)
         return bool(left)
+
+    def _drop_finished(self) -> None:
+        """Free what is left to work that has finished."""
+        for event, memory in self.order.last_events():
+            self.under_way[event] = self.under_way.get(event), memory
+        for event in list(self.under_way):
+            if not event.done:
+                # Nearly always, those after it have not happened either.
+                break
+            self.under_way.pop(event, None)
+        self._page_locked.trim()
 
     def is_seen(self, buffer: Any) -> bool:
         """Look for the owners that all arrays over it refer to, and whether a graph uses it."""
-        return self.order.is_seen(buffer)
+        known = self.order.known(buffer)
+        if known is None or known.captured:
+            return True
+        return any(each.owner() is not None for each in [known, *known.parts.values()])
 
     def holder(self, buffer: Any) -> str:
         """Return the reason why a buffer has to stay where it is: a graph that uses it."""
-        captured = self.order.is_captured(buffer)
+        known = self.order.known(buffer)
+        captured = known is not None and known.captured
         return "a CUDA graph that was captured with it, and may be launched again" * captured
 
     def _pool(self) -> Any:
         """Return the pool that CuPy allocates from; None if that is not one of its own."""
         pool = getattr(self._cupy.cuda.get_allocator(), "__self__", None)
         return pool if isinstance(pool, self._cupy.cuda.MemoryPool) else None
+
+    def _room(self) -> tuple[int, int, float, int]:
+        """Return free and total memory, the limit of CuPy's pool, and how much that has in use."""
+        with self._context:
+            pool = self._pool()
+            limit, used = (0, 0) if pool is None else (pool.get_limit(), pool.used_bytes())
+            return (*self._cupy.cuda.runtime.memGetInfo(), limit or float("inf"), used)
 
     def _kept(self) -> tuple[int, int]:
         """Return how much freed memory CuPy's pool and PyTorch's allocator keep."""
@@ -270,20 +262,13 @@ class CudaBackend(Accelerator):
 
     def can_hold(self, nbytes: int) -> bool:
         """Compare with the device's memory, and with the limit of CuPy's pool."""
-        with self._context:
-            total = self._cupy.cuda.runtime.memGetInfo()[1]
-            pool = self._pool()
-            limit = 0 if pool is None else pool.get_limit()
-        return nbytes <= min(total, limit or total)
+        _, total, limit, _ = self._room()
+        return nbytes <= min(total, limit)
 
     def lacking(self, nbytes: int) -> int:
         """Compare with what is free on the device, and what the limit of CuPy's pool leaves."""
-        with self._context:
-            lacking = nbytes - self._cupy.cuda.runtime.memGetInfo()[0]
-            pool = self._pool()
-            if pool is not None and pool.get_limit():
-                lacking = max(lacking, pool.used_bytes() + nbytes - pool.get_limit())
-        return max(lacking, 0)
+        free, _, limit, used = self._room()
+        return int(max(nbytes - free, used + nbytes - limit, 0))
 
     def give_back(self) -> bool:
         """Give memory that CuPy's pool and PyTorch's allocator keep back to CUDA.
@@ -304,13 +289,7 @@ class CudaBackend(Accelerator):
             return relieved or sum(self._kept()) < sum(before)
 
     def limit_memory(self, nbytes: int | None) -> int | None:
-        """Limit CuPy's pool on this device; 0 and None mean no limit.
-
-        Raises
-        ------
-        NotImplementedError
-            If CuPy allocates from something else, such as RMM.
-        """
+        """Limit CuPy's pool on this device; 0 and None mean no limit."""
         pool = self._pool()
         if pool is None:
             raise NotImplementedError(
@@ -346,25 +325,18 @@ class CudaBackend(Accelerator):
         """Return a page-locked host buffer, or an ordinary one if no memory can be page-locked.
 
         `is_page_locked` tells which. In a forked child it is an ordinary one.
-
-        Raises
-        ------
-        RuntimeError
-            During graph capture.
         """
         if self.shared and nbytes and not isinstance(self._context, _LostContext):
             return self.share(self.allocate(nbytes, zeroed=zeroed))
         buffer: NDArray[np.uint8] | None = None
         if nbytes and not isinstance(self._context, _LostContext):
-            with self.order.calls as stream:
-                self._refuse_capture("an allocation", stream)
-                if self._abandoned or self.order.leaving or self._page_locked.is_large:
+            if self.order.plain(transfers=True) is None:
+                self._refuse_capture("an allocation")
+            buffer = self._page_locked.take(nbytes)
+            if buffer is None:
+                with self.order.calls, suppress(MemoryError):
                     self._drop_finished()
-                try:
                     buffer = self._relieved(self._page_locked.allocate, nbytes)
-                except self._cupy.cuda.runtime.CUDARuntimeError as error:
-                    if error.status != _OUT_OF_MEMORY:
-                        raise
         if buffer is None:
             return HOST.allocate(nbytes, zeroed=zeroed)
         if zeroed:
@@ -378,10 +350,11 @@ class CudaBackend(Accelerator):
 
     def finish(self, buffer: Any) -> None:
         """Wait for the last uses of a buffer."""
-        with self.order.calls as current:
-            self._refuse_capture("a wait for what the host is to use", current)
-            self.order.join()
-            stream = self._as_stream(None, down=True)
+        stream = self._streams.get(True) or self._own_stream(down=True)
+        with self.order.calls:
+            if self.order.plain(transfers=True) is None:
+                self._refuse_capture("a wait for what the host is to use")
+                self.order.join()
             self.order.wait(stream, buffer)
             stream.synchronize()
 
@@ -395,45 +368,29 @@ class CudaBackend(Accelerator):
         return bool(attributes.type == runtime.memoryTypeHost)
 
     def zero(self, buffer: Any) -> None:
-        """Set every byte of a buffer to zero, after all work that uses it, and wait for that.
-
-        Raises
-        ------
-        RuntimeError
-            During graph capture.
-        """
-        with self.order.calls as stream:
-            self._refuse_capture("setting memory to zero", stream)
-            self.order.wait(stream, buffer)
+        """Set every byte of a buffer to zero, after all work that uses it, and wait for that."""
+        with self.order.calls:
+            self.settle(buffer)
             self._zero_now(buffer)
 
     def _zero_now(self, buffer: Any) -> None:
         buffer.data.memset_async(0, buffer.nbytes)
         # Other streams must see the zeros, too.
-        self._cupy.cuda.get_current_stream().synchronize()
+        self.order.current().synchronize()
+
+    # --- transfers -------------------------------------------------------------------------------
 
     def settle(self, buffer: Any) -> None:
         """Order the current stream after all work that may use a buffer.
 
         Synchronizes the device if other code may use it.
-
-        Raises
-        ------
-        RuntimeError
-            During graph capture.
         """
-        with self.order.calls as stream:
-            self._refuse_capture("a transfer", stream)
-            self.order.wait(stream, buffer)
+        with self.order.calls:
+            self._refuse_capture("a transfer")
+            self.order.wait(self.order.current(), buffer)
 
     def upload(self, host: NDArray[np.uint8], buffer: Any) -> None:
-        """Copy on a stream of this package, after all work that uses the buffer; wait for it.
-
-        Raises
-        ------
-        RuntimeError
-            During graph capture.
-        """
+        """Copy on a stream of this package, after all work that uses the buffer; wait for it."""
         self._copy("an upload", host, buffer)
 
     def download(self, buffer: Any, host: NDArray[np.uint8]) -> None:
@@ -441,13 +398,57 @@ class CudaBackend(Accelerator):
 
         If other code may use the buffer, this synchronizes the device, because the work may be on
         any stream.
-
-        Raises
-        ------
-        RuntimeError
-            During graph capture.
         """
         self._copy("a download", host, buffer, down=True)
+
+    def push(self, host: NDArray[np.uint8], buffer: Any, stream: Any) -> Push:
+        """Start an upload after all work that uses the buffer, on a stream or the backend's own.
+
+        A stream is one of CuPy's, a pointer, or an object with ``__cuda_stream__``.
+        """
+        named = None if stream is None else self._as_stream(stream)
+        push: Push = self._copy("an asynchronous upload", host, buffer, named, waits=False)
+        return push
+
+    def pull(self, buffer: Any, host: NDArray[np.uint8]) -> Push:
+        """Start a download, after all work that may use the buffer, and return at once."""
+        push: Push = self._copy("an asynchronous download", host, buffer, down=True, waits=False)
+        return push
+
+    def _copy(
+        self,
+        action: str,
+        host: NDArray[np.uint8],
+        buffer: Any,
+        named: Any = None,
+        *,
+        down: bool = False,
+        waits: bool = True,
+    ) -> Any:
+        """Copy on a stream, after all work that uses the buffer; wait, or return a push."""
+        order, runtime = self.order, self._cupy.cuda.runtime
+        stream = named or self._streams.get(down) or self._own_stream(down=down)
+        with order.calls:
+            if named is not None or order.plain(transfers=True) is None:
+                self._refuse_capture(action, *[named] if named else [])
+                order.join()
+            if order.leaving or self.under_way or self._page_locked.nbytes > page_locked.MOST_KEPT:
+                self._drop_finished()
+            order.wait(stream, buffer)
+            copy = buffer.data.ptr, host.ctypes.data, host.nbytes, runtime.memcpyHostToDevice
+            if down:
+                copy = copy[1], copy[0], host.nbytes, runtime.memcpyDeviceToHost
+            try:
+                runtime.memcpyAsync(*copy, stream.ptr)
+                if waits:
+                    return stream.synchronize()
+                event = order.note_copy(buffer, stream)
+                self.under_way[event] = host, buffer
+            except BaseException:
+                # The copy may be queued, and the caller releases both buffers.
+                self._finish(stream)
+                raise
+            return _CudaPush(self, event)
 
     def reaches(self, other: object) -> bool:
         """Return whether it is a CUDA device: the driver copies between any two."""
@@ -457,112 +458,49 @@ class CudaBackend(Accelerator):
         """Copy from another device; from a CUDA device by a peer copy of the driver.
 
         That goes over the bus or NVLink directly where the devices can, else through the host.
-
-        Raises
-        ------
-        RuntimeError
-            During graph capture.
         """
         if not isinstance(other, CudaBackend):
             super().copy_from(other, contents, buffer)
             return
-        action, stream, runtime = "a peer copy", self._as_stream(None), self._cupy.cuda.runtime
-        ends = self.device.index, other.device.index
+        stream, runtime = self._own_stream(down=False), self._cupy.cuda.runtime
+        here, there = self.device.index, other.device.index
         with self._context:
-            if ends[1] not in self._peers:
-                if runtime.deviceCanAccessPeer(*ends):
+            if there not in self._peers:
+                if runtime.deviceCanAccessPeer(here, there):
                     with suppress(runtime.CUDARuntimeError):
-                        # CuPy or PyTorch may have enabled the access already.
-                        runtime.deviceEnablePeerAccess(ends[1])
-                self._peers.add(ends[1])
+                        # It may have been enabled already, by CuPy or PyTorch.
+                        runtime.deviceEnablePeerAccess(there)
+                self._peers.add(there)
         for backend, used in ((other, contents), (self, buffer)):
-            with backend.order.calls as current:
-                backend._refuse_capture(action, current, stream)  # noqa: SLF001  # of this class
+            with backend.order.calls:
+                backend._refuse_capture("a peer copy")  # noqa: SLF001  # of this class
                 backend.order.join()
                 backend.order.wait(stream, used)
         with self.order.calls:
             try:
-                to, start = (buffer.data.ptr, ends[0]), (contents.data.ptr, ends[1])
-                runtime.memcpyPeerAsync(*to, *start, buffer.nbytes, stream.ptr)
+                ends = buffer.data.ptr, here, contents.data.ptr, there
+                runtime.memcpyPeerAsync(*ends, buffer.nbytes, stream.ptr)
                 stream.synchronize()
             except BaseException:
-                # The copy may be queued, and the caller releases both buffers.
+                # As in `_copy`.
                 self._finish(stream)
                 raise
 
-    def push(self, host: NDArray[np.uint8], buffer: Any, stream: Any) -> Push:
-        """Start an upload on `stream`, after all work that uses the buffer.
+    def _finish(self, stream: Any) -> None:
+        """Wait for a stream, because a buffer that it uses is about to be freed."""
+        for waiting in (stream, self._context):
+            # This may fail for the same reason; the original error is being raised already.
+            with suppress(Exception):
+                waiting.synchronize()
+                return
 
-        Parameters
-        ----------
-        host, buffer
-            Buffers of equal length.
-        stream
-            A CuPy stream, a pointer, an object with ``__cuda_stream__``, or None for the backend's
-            own stream.
-
-        Raises
-        ------
-        RuntimeError
-            During graph capture.
-        """
-        return self._copy("an asynchronous upload", host, buffer, stream, waits=False)
-
-    def pull(self, buffer: Any, host: NDArray[np.uint8]) -> Push:
-        """Start a download, after all work that uses the buffer, and return at once.
-
-        Raises
-        ------
-        RuntimeError
-            During graph capture.
-        """
-        return self._copy("an asynchronous download", host, buffer, down=True, waits=False)
-
-    def _copy(
-        self,
-        action: str,
-        host: NDArray[np.uint8],
-        buffer: Any,
-        stream: Any = None,
-        *,
-        down: bool = False,
-        waits: bool = True,
-    ) -> Any:
-        """Copy on a stream, after all work that uses the buffer; wait, or return a push."""
-        # Nothing is captured on streams of this package.
-        others = () if stream is None else (self._as_stream(stream),)
-        stream = (
-            others[0] if others else self._streams.get(down) or self._as_stream(None, down=down)
-        )
-        order, runtime = self.order, self._cupy.cuda.runtime
-        there, here, nbytes = buffer.data.ptr, host.ctypes.data, host.nbytes
-        with order.calls as current:
-            self._refuse_capture(action, current, *others)
-            if self._abandoned or order.leaving or self._page_locked.is_large:
-                self._drop_finished()
-            order.join()
-            order.wait(stream, buffer)
-            try:
-                if down:
-                    runtime.memcpyAsync(here, there, nbytes, runtime.memcpyDeviceToHost, stream.ptr)
-                else:
-                    runtime.memcpyAsync(there, here, nbytes, runtime.memcpyHostToDevice, stream.ptr)
-                if waits:
-                    return stream.synchronize()
-                event = stream.record()
-                self._under_way[event] = [host, buffer]
-            except BaseException:
-                # The copy may be queued, and the caller releases both buffers.
-                self._finish(stream)
-                raise
-            order.note_copy(buffer, stream, event)
-            return _CudaPush(self, event)
+    # --- streams ---------------------------------------------------------------------------------
 
     def moment(self) -> Moment:
         """Return a function that tells when the current stream had run the work queued so far."""
         with self._context:
-            stream = self._cupy.cuda.get_current_stream()
-            if is_capturing(stream):
+            stream = self.order.current()
+            if is_capturing(stream.is_capturing):
                 # The event would become part of the graph.
                 return super().moment()
             return partial(self.time_of, stream.record())
@@ -573,29 +511,22 @@ class CudaBackend(Accelerator):
         CUDA tells only the time between two events. So this waits for a later one, and uses it for
         other events, too: the times between them are exact.
         """
-        cuda = self._cupy.cuda
-        with suppress(NoDeviceError, cuda.runtime.CUDARuntimeError), self.order.calls as stream:
-            if is_capturing(stream) or not event.done:
-                return None
-            later = self._later
-            if later is None or cuda.get_elapsed_time(event, later[0]) < 0:
-                now = stream.record()
-                now.synchronize()
-                later = self._later = now, time.perf_counter()
-            return later[1] - cuda.get_elapsed_time(event, later[0]) / 1e3
+        since = self._cupy.cuda.get_elapsed_time
+        if self.has_happened(event):
+            with suppress(self._cuda_error), self.order.calls:
+                later = self._later
+                if later is None or since(event, later[0]) < 0:
+                    now = self.order.current().record()
+                    now.synchronize()
+                    later = self._later = now, time.perf_counter()
+                return later[1] - since(event, later[0]) / 1e3
         return None
 
     def has_happened(self, event: Any) -> bool:
         """Return whether an event certainly happened. A capture forbids the question."""
-        errors = NoDeviceError, self._cupy.cuda.runtime.CUDARuntimeError
-        with suppress(*errors), self.order.calls as stream:
-            return not (is_capturing(stream) or self.order.torch_captures()) and bool(event.done)
+        with suppress(NoDeviceError, self._cuda_error), self.order.calls:
+            return not self.order.captures() and bool(event.done)
         return False
-
-    def join(self) -> None:
-        """Order CuPy's current stream and PyTorch's after each other, unless one is captured."""
-        with self._context:
-            self.order.join()
 
     def synchronize(self) -> None:
         """Block until all streams of this device are idle."""
@@ -609,67 +540,37 @@ class CudaBackend(Accelerator):
         Also True if a capture on another stream forbids the use of CuPy's.
         """
         with self._context:
-            return self.order.is_captured_on(self._cupy.cuda.get_current_stream())
+            return self.order.captures()
 
     def _refuse_capture(self, action: str, *streams: Any) -> None:
-        """Raise for an action that cannot be captured, before CUDA invalidates the capture.
-
-        Parameters
-        ----------
-        action
-            The action, for the message.
-        streams
-            CuPy's current stream, and others that it uses.
-        """
-        current, *others = streams
-        if self.order.is_captured_on(current) or (others and any(map(is_capturing, others))):
+        """Raise for an action that cannot be captured, before CUDA invalidates the capture."""
+        if self.order.captures() or any(is_capturing(each.is_capturing) for each in streams):
             raise BesideCaptureError(
                 f"{action} cannot be part of a CUDA graph, and one is being captured: transfer the "
                 f"contents to {self.device} before the capture, with gpu_data() for example, and "
                 "back to the host after it"
             )
 
-    def _finish(self, stream: Any) -> None:
-        """Wait for a stream, because a buffer that it uses is about to be freed."""
-        for waiting in (stream, self._context):
-            # This may fail for the same reason; the original error is being raised already.
-            with suppress(Exception):
-                waiting.synchronize()
-                return
+    def _own_stream(self, *, down: bool) -> Any:
+        """Return the stream of uploads or downloads. Nothing is captured on it."""
+        if down not in self._streams:
+            with self._context:
+                self._streams[down] = self._cupy.cuda.Stream(non_blocking=True)
+        return self._streams[down]
 
-    def let_go(self, event: Any) -> None:
-        """Release the buffers of a finished push."""
-        self._under_way.pop(event, None)
-        self._abandoned.discard(event)
-
-    def abandon(self, event: Any) -> None:
-        """Record that a push has no waiters left. Its buffers are kept until it has finished.
-
-        Does not wait, because finalizers run at any time, even during a capture, which forbids
-        waiting.
-        """
-        if event in self._under_way:
-            self._abandoned.add(event)
-
-    def _drop_finished(self) -> None:
-        """Free what is left to work that has finished."""
-        for event in list(self._abandoned):
-            if event.done:
-                self.let_go(event)
-        leaving = self.order.leaving
-        for _ in range(len(leaving)):
-            allocation = leaving.popleft()
-            try:
-                events = self.order.events_of(allocation)
-            except BesideCaptureError:
-                # A stream of its uses is being captured by now.
-                leaving.append(allocation)
-                continue
-            for event in events:
-                if not event.done:
-                    self._under_way.setdefault(event, []).append(allocation.kept)
-                    self._abandoned.add(event)
-        self._page_locked.trim()
+    def _as_stream(self, stream: Any) -> Any:
+        """Return a user's stream as one of CuPy's."""
+        cuda = self._cupy.cuda
+        if isinstance(stream, (cuda.Stream, cuda.ExternalStream)):
+            return stream
+        if isinstance(stream, int):
+            return stream_at(stream)
+        if hasattr(stream, "__cuda_stream__"):
+            return cuda.Stream.from_external(stream)
+        raise TypeError(
+            "expected a CuPy stream, a stream pointer, an object with __cuda_stream__ or None, "
+            f"got {stream!r}"
+        )
 
     def after_fork(self) -> None:
         """Make every use raise in a forked child, where CUDA does not work."""
@@ -677,15 +578,16 @@ class CudaBackend(Accelerator):
         self.order.join = lambda **_: lost.synchronize()  # type: ignore[method-assign]  # of this one
         self._page_locked.after_fork()
 
+    # --- arrays ----------------------------------------------------------------------------------
+
     def view(self, buffer: Any, layout: Layout, *, writable: bool) -> Any:
         """Return an array over a buffer, for any use. CuPy arrays are always writable."""
         array = self.own_view(buffer, layout, writable=writable)
-        self.lend(array)
+        self.order.lend(array)
         return array
 
     def lend(self, array: Any) -> None:
         """Record that other code uses an array, on any stream, after the work queued so far."""
-        self.join()
         self.order.lend(array)
 
     def own_view(self, buffer: Any, layout: Layout, *, writable: bool) -> Any:
@@ -704,8 +606,8 @@ class CudaBackend(Accelerator):
             return self._cupy.ndarray(layout.shape, layout.dtype, pointer, layout.strides)
 
     def kept_views(self, buffer: Any, layout: Layout) -> tuple[Any, Any]:
-        """Return an array that is lent once, twice; its views only order the streams."""
-        kept = _KeptView(self, self.view(buffer, layout, writable=True))
+        """Return an array twice, whose views are lent."""
+        kept = _KeptView(self.order, self.own_view(buffer, layout, writable=True))
         return kept, kept
 
     def address(self, array: Any) -> int:
@@ -717,7 +619,7 @@ class CudaBackend(Accelerator):
         # Not the one of other arrays, because this one's life is observed.
         owner = Owner(exporter, self.order.owner_of(exporter, layout.start, layout.stop).range)
         array = self._over(exporter, owner, layout)
-        self.lend(array)
+        self.order.lend(array)
         return array, owner
 
     def wrap(self, array: Any) -> Any:
@@ -746,45 +648,26 @@ class CudaBackend(Accelerator):
     def describe(self, array: Any, *, readonly: bool) -> dict[str, Any]:
         """Return CuPy's ``__cuda_array_interface__`` of an array, with the current stream."""
         with self._context:
-            return array.__cuda_array_interface__ | {"data": (self.address(array), readonly)}
+            return array.__cuda_array_interface__ | {"data": (array.data.ptr, readonly)}
 
     @property
     def dlpack_device(self) -> tuple[int, int]:
         """(kDLCUDA, index)."""
         return (DLPACK_CUDA, self.device.index)
 
-    def _as_stream(self, stream: Any, *, down: bool = False) -> Any:
-        """Return a CuPy stream; for None, that of uploads or downloads."""
-        cuda = self._cupy.cuda
-        if stream is None:
-            if down not in self._streams:
-                with self._context:
-                    self._streams[down] = cuda.Stream(non_blocking=True)
-            return self._streams[down]
-        if isinstance(stream, (cuda.Stream, cuda.ExternalStream)):
-            return stream
-        if isinstance(stream, int):
-            stream = Pointer(stream)
-        if hasattr(stream, "__cuda_stream__"):
-            return cuda.Stream.from_external(stream)
-        raise TypeError(
-            "expected a CuPy stream, a stream pointer, an object with __cuda_stream__ or None, "
-            f"got {stream!r}"
-        )
-
 
 class _KeptView:
-    """An array over a buffer that other code may use since it was made."""
+    """An array over a buffer that only this package uses, apart from its views."""
 
-    __slots__ = ("_array", "_backend")
+    __slots__ = ("_order", "array")
 
-    def __init__(self, backend: CudaBackend, array: Any) -> None:
-        self._backend = backend
-        self._array = array
+    def __init__(self, order: Order, array: Any) -> None:
+        self._order = order
+        self.array: Any = array
 
     def view(self) -> Any:
-        self._backend.order.join()
-        return self._array.view()
+        self._order.lend(self.array)
+        return self.array.view()
 
 
 class _CudaPush(Push):
@@ -796,27 +679,27 @@ class _CudaPush(Push):
 
     def order(self) -> bool:
         backend, event = self._backend, self._event
-        with backend.order.calls as stream:
+        with backend.order.calls:
             # A graph cannot wait for an event outside of it, nor query whether it is done.
-            backend._refuse_capture("waiting for an asynchronous transfer", stream)  # noqa: SLF001  # of this module
-            stream.wait_event(event)
-            over = bool(event.done)
-        if over:
-            backend.let_go(event)
-        return over
+            backend._refuse_capture("waiting for an asynchronous transfer")  # noqa: SLF001  # of this module
+            backend.order.current().wait_event(event)
+            return self._ended(over=bool(event.done))
 
     @property
     def arrived(self) -> bool:
         """Whether the transfer is done; False during a capture."""
-        arrived = self._backend.has_happened(self._event)
-        if arrived:
-            self._backend.let_go(self._event)
-        return arrived
+        return self._ended(over=self._backend.has_happened(self._event))
 
     def wait(self) -> None:
         with self._backend.order.calls:
             self._event.synchronize()
-        self._backend.let_go(self._event)
+        self._ended(over=True)
+
+    def _ended(self, *, over: bool) -> bool:
+        """Let go of the buffers if it is over."""
+        if over:
+            self._backend.under_way.pop(self._event, None)
+        return over
 
     @property
     def arrival(self) -> Moment:
@@ -828,9 +711,6 @@ class _CudaPush(Push):
         """Whether it has finished, after a wait has raised; a capture only forbids waiting."""
         return not self._backend.capturing
 
-    def __del__(self) -> None:
-        self._backend.abandon(self._event)
-
 
 class _LostContext:
     """Stands for a device of the parent in a forked child."""
@@ -839,20 +719,14 @@ class _LostContext:
         self._device = device
 
     def __enter__(self) -> Never:
-        """Refuse.
-
-        Raises
-        ------
-        NoDeviceError
-            Always.
-        """
+        """Refuse with a NoDeviceError."""
         self.synchronize()
 
     def __exit__(self, *_: object) -> None:
         """No-op; required by ``with``."""
 
     def synchronize(self) -> Never:
-        """Refuse."""
+        """Refuse with a NoDeviceError."""
         raise NoDeviceError(
             f"{self._device} cannot be used in the child of a fork, because CUDA cannot: start "
             "the process with the method 'spawn', or leave the device to the parent"

@@ -17,7 +17,7 @@ import sys
 import threading
 import weakref
 from collections import deque
-from functools import partial
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from syncblob._locks_lost_in_fork import Lock
@@ -38,13 +38,8 @@ _adding = Lock()
 _new = object.__new__
 
 
-def is_capturing(stream: Any) -> bool:
-    """Return whether a graph is being captured on a stream, or a capture forbids its use."""
-    return _is_true(stream.is_capturing)
-
-
-def _is_true(asked: Callable[..., bool], *stream: int) -> bool:
-    """Return the answer of CuPy or PyTorch whether a stream is capturing."""
+def is_capturing(asked: Callable[..., bool], *stream: int) -> bool:
+    """Return whether CuPy or PyTorch says that a stream is captured, or a capture forbids it."""
     try:
         return bool(asked(*stream))
     except RuntimeError as error:
@@ -55,23 +50,26 @@ def _is_true(asked: Callable[..., bool], *stream: int) -> bool:
         raise
 
 
+def stream_at(pointer: int) -> Any:
+    """Return a stream of CuPy's of which only the address is known."""
+    from cupy.cuda import Stream  # there is a CUDA device
+
+    # The version of the protocol, and the address.
+    named = SimpleNamespace(__cuda_stream__=lambda: (0, pointer))
+    return Stream.from_external(named) if pointer else Stream.null
+
+
+def _nobody() -> None:
+    return None
+
+
 class Stretch:
     """The work that is queued on a stream until a point is made: an event that closes the stretch.
 
     Whoever uses memory looks whether the stretch is open *after* the work was queued, and whoever
     makes the point closes the stretch *before* the event is recorded. So the event of a stretch is
     behind all work whose memory is noted with it, without a lock. Several stretches of one stream
-    may be open.
-
-    Attributes
-    ----------
-    stream, pointer
-        The stream, which lives as long as this, and its address.
-    closed
-        Whether it is no more to be noted with.
-    event, number
-        The event; None until it is recorded. Of two stretches of a stream, the event of that with
-        the larger number is behind the work of both.
+    may be open. Of two closed ones, the event of that with the larger number is behind both.
     """
 
     __slots__ = ("__weakref__", "closed", "event", "number", "pointer", "stream")
@@ -85,65 +83,37 @@ class Stretch:
 
 
 class Range:
-    """Bytes of an allocation that are used together.
+    """Bytes of an allocation that are used together, from the address `start` to `stop`."""
 
-    Attributes
-    ----------
-    start, stop
-        The address of the first byte, and that of the end.
-    uses
-        The last stretch of each stream that used them, by the pointer of the stream.
-    lent
-        Whether other code may use them, on any stream.
-    owner
-        A weak reference to what all arrays over exactly these bytes keep alive, except aliases.
-    """
-
-    __slots__ = ("allocation", "lent", "owner", "start", "stop", "uses")
+    __slots__ = ("allocation", "arena", "lent", "owner", "start", "stop", "uses")
 
     def __init__(self, allocation: Allocation, start: int, stop: int) -> None:
         self.allocation: Allocation = allocation
+        # The pointer of the stream on which they were allocated, which can use them again at once.
+        self.arena: int = allocation.arena
         self.start: int = start
         self.stop: int = stop
+        # The last stretch of each stream that used them, by the pointer of the stream.
         self.uses: dict[int, Stretch] = {}
+        # Whether other code may use them, on any stream.
         self.lent: bool = False
+        # Refers to what all arrays over exactly these bytes keep alive, except aliases.
         self.owner: Any = _nobody
-
-    def absorb(self, other: Range) -> None:
-        """Add another range, whose bytes are used together with these from now on."""
-        self.start, self.stop = min(self.start, other.start), max(self.stop, other.stop)
-        self.lent = self.lent or other.lent
-        for stretch in other.uses.values():
-            _add_later(self.uses, stretch)
 
 
 class Allocation(Range):
-    """Memory that only this package uses, except for what it has lent.
+    """Memory that only this package uses, except for what it has lent."""
 
-    Attributes
-    ----------
-    root
-        A weak reference to the array that owns the memory. All is forgotten with it.
-    parts
-        The ranges that are used on their own, by their bounds. This object stands for all the rest.
-    arena
-        The pointer of the stream on which the memory was allocated, which can use it again at once.
-    kept
-        The memory, if it must not be freed before its last use: that was on another stream.
-    captured
-        Whether a graph uses it, so that it has to stay where it is.
-    loans
-        See `Order.loans`.
-    """
+    __slots__ = ("captured", "kept", "parts", "root")
 
-    __slots__ = ("arena", "captured", "kept", "loans", "parts", "root")
-
+    # Refers to the array that owns the memory. This counts as long as that is alive.
     root: Any
+    # The ranges that are used on their own, by their bounds. This one stands for all the rest.
     parts: dict[tuple[int, int], Range]
-    arena: int
+    # The memory, if it must not be freed before its last use: that was on another stream.
     kept: Any
+    # Whether a graph uses it, so that it has to stay where it is.
     captured: bool
-    loans: dict[Any, Any]
 
     @property
     def allocation(self) -> Allocation:  # type: ignore[override]  # without a cycle
@@ -164,14 +134,41 @@ class Allocation(Range):
 
     def _join(self) -> None:
         """Join the ranges that no array lies over."""
-        rest = None
-        for bounds, part in list(self.parts.items()):
-            if part.owner() is None:
-                del self.parts[bounds]
-                rest = part if rest is None else rest
-                rest.absorb(part)
-        if rest is not None:
-            self.parts[rest.start, rest.stop] = rest
+        unused = [each for each in self.parts.values() if each.owner() is None]
+        if unused:
+            low, high = min(each.start for each in unused), max(each.stop for each in unused)
+            rest = Range(self, low, high)
+            rest.uses, rest.lent = _last_uses(unused)
+            for each in unused:
+                del self.parts[each.start, each.stop]
+            self.parts[low, high] = rest
+
+    def uses_in(self, start: int, stop: int) -> tuple[dict[int, Stretch], bool]:
+        """Return the last uses of bytes by the pointers of the streams, and whether any is lent."""
+        with _adding.held:
+            near = [x for x in self.parts.values() if x.start < stop and start < x.stop]
+            return _last_uses([self, *near])
+
+
+def _last_uses(ranges: Iterable[Range]) -> tuple[dict[int, Stretch], bool]:
+    """Return the last stretch of each stream that used some ranges, and whether any is lent."""
+    uses: dict[int, Stretch] = {}
+    lent = False
+    for each in ranges:
+        lent = lent or each.lent
+        for pointer, stretch in each.uses.items():
+            known = uses.get(pointer)
+            if known is None or known.number < stretch.number:
+                uses[pointer] = stretch
+    return uses, lent
+
+
+class _Root(weakref.ref):  # type: ignore[type-arg]  # of any array
+    """A reference to the array that owns the memory of an allocation."""
+
+    __slots__ = ("allocation",)
+
+    allocation: Any
 
 
 class Owner:
@@ -184,25 +181,6 @@ class Owner:
         self.range: Range | None = found
 
 
-def _nobody() -> None:
-    return None
-
-
-def _add_later(uses: dict[int, Stretch], stretch: Stretch) -> None:
-    """Keep the later of two stretches of a stream."""
-    known = uses.get(stretch.pointer)
-    if known is None or known.number < stretch.number:
-        uses[stretch.pointer] = stretch
-
-
-class _Root(weakref.ref):  # type: ignore[type-arg]  # of any array
-    """A weak reference to an array, with the address of its memory."""
-
-    __slots__ = ("address",)
-
-    address: int
-
-
 class _Local(threading.local):
     """The last stretch of a thread, weakly, so that it does not keep the stream."""
 
@@ -210,42 +188,22 @@ class _Local(threading.local):
 
 
 class Order:
-    """Who has to wait for whom on one device.
-
-    Parameters
-    ----------
-    cupy
-        CuPy.
-    index
-        The number of the device.
-    driver
-        The library of the driver.
-
-    Attributes
-    ----------
-    calls
-        Allows calls that CUDA forbids during captures of others; see `_Calls`.
-    leaving
-        Allocations whose arrays are gone, with the memory, until their last uses are over.
-    """
+    """Who has to wait for whom on one device."""
 
     def __init__(self, cupy: Any, index: int, driver: Any) -> None:
         self._cupy = cupy
         self._index = index
         self.device: Any = cupy.cuda.Device(index)
         self.calls: _Calls = _Calls(self, driver.cuThreadExchangeStreamCaptureMode)
-        # CuPy's current stream of the device, whichever device is current.
-        self._current: Callable[[], Any] = partial(cupy.cuda.get_current_stream, index)
         self._current_device: Callable[[], int] = cupy.cuda.runtime.getDevice
         self._kind: type = cupy.ndarray
         self._local = _Local()
         # Numbers points in the order in which they were made.
         self._clock = itertools.count()
-        # By the address of their memory. An address is used again, so an entry counts only as long
-        # as its root is alive.
+        # By the address of their memory, which is used again.
         self._allocations: dict[int, Allocation] = {}
+        # Those whose arrays are gone, until their last uses are over.
         self.leaving: deque[Allocation] = deque()
-        self._forget = partial(_forget, weakref.ref(self))
         # See `torch`, which is called several times for each operation.
         self._torch: Any = None
         # The streams that Blobs were used on: CuPy's by their addresses, as long as they exist, and
@@ -255,58 +213,56 @@ class Order:
 
     # --- streams and captures --------------------------------------------------------------------
 
+    def current(self) -> Any:
+        """Return CuPy's current stream of the device, whichever device is current."""
+        return self._cupy.cuda.get_current_stream(self._index)
+
     def torch(self) -> Any:
         """Return torch if it is loaded and uses CUDA, else None."""
         if self._torch is None:
-            torch = sys.modules.get("torch")
             # A module that is being imported by another thread lacks these.
-            cuda = getattr(torch, "cuda", None)
+            cuda = getattr(sys.modules.get("torch"), "cuda", None)
             if cuda is not None and cuda.is_initialized():
-                self._torch = torch
+                self._torch = sys.modules["torch"]
         return self._torch
 
-    def torch_captures(self) -> bool:
-        """Return whether a graph is being captured on torch's current stream."""
-        torch = self.torch()
-        return torch is not None and _is_true(torch.cuda.is_current_stream_capturing)
-
-    def plain(self) -> Any:
+    def plain(self, *, transfers: bool = False) -> Any:
         """Return CuPy's current stream if work there needs no more than a note; else None.
 
         So it is if the device is the current one, torch's stream is the same, it is not that of a
-        thread, and nothing is being captured on it.
+        thread, and nothing is being captured on it. The legacy stream cannot be captured, but a
+        capture on a stream that is ordered with it forbids `transfers`.
         """
         torch = self._torch or self.torch()
         if self._current_device() != self._index:
             return None
-        stream = self._current()
+        stream = self._cupy.cuda.get_current_stream(self._index)
         pointer = stream.ptr
         if torch is not None:
             # As `torch.cuda.current_stream(...).cuda_stream`, which takes 20 times as long.
             theirs = torch._C._cuda_getCurrentRawStream(self._index)  # noqa: SLF001  # Triton calls it, too
             if theirs != pointer and (theirs or _LEGACY) != (pointer or _LEGACY):
                 return None
-        if pointer > _LEGACY and (pointer == _PER_THREAD or is_capturing(stream)):
-            # The legacy stream cannot be captured.
+        if pointer == _PER_THREAD:
             return None
+        if transfers or pointer > _LEGACY:
+            try:
+                return None if stream.is_capturing() else stream
+            except RuntimeError as error:
+                # As in `is_capturing`.
+                if "captur" in str(error):
+                    return None
+                raise
         return stream
 
-    def is_captured_on(self, stream: Any) -> bool:
-        """Return whether a graph is being captured on a stream, or on torch's current one."""
-        try:
-            if stream.is_capturing():
-                return True
-        except RuntimeError as error:
-            # As in `_is_true`.
-            if "captur" in str(error):
-                return True
-            raise
+    def torch_captures(self) -> bool:
+        """Return whether a graph is being captured on torch's current stream."""
         torch = self._torch or self.torch()
-        if torch is None:
-            return False
-        theirs = torch._C._cuda_getCurrentRawStream(self._index)  # noqa: SLF001  # as above
-        same = (theirs or _LEGACY) == (stream.ptr or _LEGACY)
-        return not same and _is_true(torch.cuda.is_current_stream_capturing)
+        return torch is not None and is_capturing(torch.cuda.is_current_stream_capturing)
+
+    def captures(self) -> bool:
+        """Return whether a graph is being captured on CuPy's current stream or on torch's."""
+        return is_capturing(self.current().is_capturing) or self.torch_captures()
 
     def _refuse(self, pointer: int) -> None:
         raise BesideCaptureError(
@@ -324,38 +280,34 @@ class Order:
             If a graph is being captured on a stream that Blobs were used on, or on a blocking one.
             The wait would end it.
         """
-        is_captured = self._cupy.cuda.runtime.streamIsCapturing
-        passed = [stream.ptr for each in self._passed.valuerefs() if (stream := each()) is not None]
-        for pointer in {0, self._current().ptr, *passed, *self._passed_of_torch}:
-            if _is_true(is_captured, pointer):
+        pointers = {0, self._cupy.cuda.get_current_stream(self._index).ptr, *self._passed_of_torch}
+        for each in self._passed.valuerefs():
+            stream = each()
+            if stream is not None:
+                pointers.add(stream.ptr)
+        for pointer in pointers:
+            if is_capturing(self._cupy.cuda.runtime.streamIsCapturing, pointer):
                 self._refuse(pointer)
         self.device.synchronize()
-
-    def _record(self, stream: Any) -> Any:
-        """Return a new event after the work queued so far on a stream, without a time."""
-        return stream.record(self._cupy.cuda.Event(disable_timing=True))
 
     def join(self, *, computing: bool = False) -> None:
         """Order CuPy's current stream and torch's after each other, if they differ.
 
-        In a capture it does nothing: a graph cannot wait for work outside of it.
-
-        Raises
-        ------
-        RuntimeError
-            Before a computation, if a graph is being captured on torch's current stream and that
-            is another one: CuPy's work would not be part of the graph.
+        In a capture it does nothing: a graph cannot wait for work outside of it. Raises a
+        RuntimeError before a computation, if a graph is being captured on torch's current stream
+        and that is another one: CuPy's work would not be part of the graph.
         """
         torch = self._torch or self.torch()
         if torch is None:
             return
+        ours = self._cupy.cuda.get_current_stream(self._index)
         pointer: int = torch._C._cuda_getCurrentRawStream(self._index)  # noqa: SLF001  # as above
-        if (pointer or _LEGACY) == (self._current().ptr or _LEGACY):
+        if (pointer or _LEGACY) == (ours.ptr or _LEGACY):
             return
         if (
             pointer not in self._passed_of_torch
             # The number of a stream that is not torch's own is its address. It may be destroyed.
-            and self._torch.cuda.current_stream(self._index).stream_id != pointer
+            and torch.cuda.current_stream(self._index).stream_id != pointer
         ):
             self._passed_of_torch.add(pointer)
         if self.torch_captures():
@@ -365,20 +317,17 @@ class Order:
                     "CuPy's would be on another one: call a function of torch's, or make that "
                     "stream current in CuPy, with cupy.cuda.Stream.from_external"
                 )
-            return
-        ours = self._current()
-        if is_capturing(ours):
-            return
-        stream = self._cupy.cuda.Stream
-        theirs = stream.from_external(Pointer(pointer)) if pointer else stream.null
-        with self.device:
-            reached, other = self._record(ours), self._record(theirs)
-            ours.wait_event(other)
-            theirs.wait_event(reached)
+        elif not is_capturing(ours.is_capturing):
+            theirs = stream_at(pointer)
+            with self.device:
+                events = [self._cupy.cuda.Event(disable_timing=True) for _ in range(2)]
+                reached, other = ours.record(events[0]), theirs.record(events[1])
+                ours.wait_event(other)
+                theirs.wait_event(reached)
 
-    # --- uses ------------------------------------------------------------------------------------
+    # --- memory ----------------------------------------------------------------------------------
 
-    def _known(self, array: Any) -> Allocation | None:
+    def known(self, array: Any) -> Allocation | None:
         """Return the allocation under an array; None if it is other code's."""
         owner = getattr(array.data.mem, "_owner", None)
         if type(owner) is Owner:
@@ -387,12 +336,9 @@ class Order:
         return None if known is None or known.root() is None else known
 
     def range_of(self, array: Any) -> Range | None:
-        """Return the bytes under an array; None if they are other code's.
-
-        They may be more than its elements need.
-        """
+        """Return the bytes under an array, or more; None if they are other code's."""
         owner = getattr(array.data.mem, "_owner", None)
-        found = owner.range if type(owner) is Owner else self._known(array)
+        found = owner.range if type(owner) is Owner else self.known(array)
         if found is None:
             return None
         start, nbytes = array.data.ptr, array.nbytes
@@ -402,56 +348,44 @@ class Order:
 
     def owner_of(self, buffer: Any, start: int, stop: int) -> Owner:
         """Return what arrays over some bytes of a buffer, from its first, keep alive."""
-        known = self._known(buffer)
+        known = self.known(buffer)
         if known is None:
             return Owner(buffer.data, None)
         first = buffer.data.ptr
         found = known.part(first + start, first + stop)
         with _adding.held:
-            owner = found.owner()
+            owner: Owner | None = found.owner()
             if owner is None:
                 owner = Owner(buffer.data, found)
                 found.owner = weakref.ref(owner)
         return owner
 
-    def is_seen(self, buffer: Any) -> bool:
-        """Return whether an array over a buffer is alive, or other code may have the memory."""
-        known = self._known(buffer)
-        if known is None or known.captured:
-            return True
-        # Tensors that were kept for functions of PyTorch's do not count, unless one is using them.
-        known.loans.clear()
-        return any(part.owner() is not None for part in [known, *known.parts.values()])
-
-    def is_captured(self, buffer: Any) -> bool:
-        """Return whether a graph uses a buffer."""
-        known = self._known(buffer)
-        return known is not None and known.captured
-
     def lend(self, array: Any) -> None:
-        """Record that other code may use an array from now on, on any stream."""
-        self._pass(self._current())
-        found = self.range_of(array)
+        """Record that other code uses an array, on any stream, after the work queued so far."""
+        torch = self._torch or self.torch()
+        stream = self._cupy.cuda.get_current_stream(self._index)
+        if torch is not None:
+            theirs = torch._C._cuda_getCurrentRawStream(self._index)  # noqa: SLF001  # as above
+            if (theirs or _LEGACY) != (stream.ptr or _LEGACY):
+                self.join()
+        if stream.ptr not in self._passed:
+            self._passed[stream.ptr] = stream
+        owner = getattr(array.data.mem, "_owner", None)
+        found = owner.range if type(owner) is Owner else None
+        if found is None or array.nbytes != found.stop - found.start:
+            found = self.range_of(array)
         if found is not None and array.size:
             found.lent = True
 
-    def loans(self, buffer: Any) -> dict[Any, Any] | None:
-        """Return what is kept with a buffer until it is gone; None if other code may have it."""
-        known = self._known(buffer)
-        return None if known is None else known.loans
-
-    def _pass(self, stream: Any) -> None:
-        """Remember a stream of CuPy's that Blobs were used on."""
-        if stream.ptr not in self._passed:
-            self._passed[stream.ptr] = stream
+    # --- uses ------------------------------------------------------------------------------------
 
     def _stretch(self, stream: Any) -> Stretch:
-        """Return the open stretch of a stream. Call it after the work was queued."""
-        stretch: Stretch | None = self._local.stretch()
-        if stretch is None or stretch.closed or stretch.pointer != stream.ptr:
-            stretch = Stretch(stream)
-            self._local.stretch = weakref.ref(stretch)
-            self._pass(stream)
+        """Return a new open stretch of a stream, for this thread."""
+        stretch = Stretch(stream)
+        self._local.stretch = weakref.ref(stretch)
+        # Remembers a stream that Blobs were used on.
+        if stretch.pointer not in self._passed:
+            self._passed[stretch.pointer] = stream
         return stretch
 
     def note(  # noqa: C901, PLR0912, PLR0915  # inlined, because each operation calls it
@@ -468,14 +402,12 @@ class Order:
         stream
             A stream that `plain` has returned. None stands for the current one, whichever it is.
         """
-        stretch = None
+        captured = False
         if stream is None:
-            stream = self._current()
-            if not (stream.ptr == _PER_THREAD or is_capturing(stream) or self.torch_captures()):
-                stretch = self._stretch(stream)
-            elif stream.ptr != _PER_THREAD:
-                self._note_capture((operands, result))
-        else:
+            stream = self.current()
+            captured = self.captures()
+        stretch: Stretch | None = None
+        if not (captured or stream.ptr == _PER_THREAD):
             stretch = self._local.stretch()
             if stretch is None or stretch.closed or stretch.pointer != stream.ptr:
                 stretch = self._stretch(stream)
@@ -495,13 +427,14 @@ class Order:
                 continue
             if stretch is None:
                 found.lent = True
+                found.allocation.captured |= captured
             elif found.uses.get(stretch.pointer) is not stretch:
                 stretch = self._add(found, stretch)
         results: list[Any] = []
         if type(result) is kind:
             results.append(result)
-        elif isinstance(result, (list, tuple, dict)):
-            _add_arrays(result, kind, results)
+        elif result is not None:
+            _add_arrays((result,), kind, results)
         for array in results:
             memory = array.data.mem
             start = memory.ptr
@@ -521,43 +454,29 @@ class Order:
             else:
                 made = _new(Allocation)
                 made.start, made.stop, made.owner = start, start + memory.size, _nobody
-                made.parts, made.loans, made.kept, made.arena = {}, {}, None, stream.ptr
+                made.parts, made.kept, made.arena = {}, None, stream.ptr
                 made.lent = stretch is None
-                made.captured = made.lent and stream.ptr != _PER_THREAD
+                made.captured = captured
                 made.uses = {} if stretch is None else {stretch.pointer: stretch}
                 made.root = _Root(array, self._forget)
-                made.root.address = start
-                allocations[start] = made
+                made.root.allocation = allocations[start] = made
                 if stretch is not None and stretch.closed:
                     stretch = self._add(made, stretch)
         if stretch is not None and isinstance(stream, self._cupy.cuda.ExternalStream):
             # The owner of the stream may destroy it at any time.
             self._close(stretch)
 
-    def note_copy(self, buffer: Any, stream: Any, event: Any) -> None:
-        """Record that a copy on a stream, which an event is behind, uses a buffer."""
-        found = self.range_of(buffer)
+    def note_copy(self, buffer: Any, stream: Any) -> Any:
+        """Record a copy, the last work on a stream, as a use; return the event behind it."""
+        stretch, found = Stretch(stream), self.range_of(buffer)
+        event = self._close(stretch, timed=True)
         if found is not None:
-            stretch = Stretch(stream)
-            stretch.closed, stretch.event = True, event
             with _adding.held:
-                stretch.number = next(self._clock)
-                _add_later(found.uses, stretch)
-            self._keep(found.allocation, stretch)
-
-    def _keep(self, allocation: Allocation, stretch: Stretch) -> None:
-        """Keep memory until it was used, if that is on another stream than its own."""
-        if stretch.pointer != allocation.arena and allocation.kept is None:
-            root = allocation.root()
-            if root is not None:
-                allocation.kept = root.data.mem
-
-    def _note_capture(self, values: Iterable[Any]) -> None:
-        """Record that a graph uses arrays."""
-        for array in _add_arrays(values, self._kind, []):
-            known = self._known(array)
-            if known is not None:
-                known.captured = True
+                known = found.uses.get(stretch.pointer)
+                if known is None or known.number < stretch.number:
+                    found.uses[stretch.pointer] = stretch
+            self._keep(found.allocation)
+        return event
 
     def _add(self, found: Range, stretch: Stretch) -> Stretch:
         """Note a use in a range; return the stretch, which may be a new one."""
@@ -569,27 +488,43 @@ class Order:
                 if not stretch.closed:
                     break
                 stretch = self._stretch(stretch.stream)
-        self._keep(found.allocation, stretch)
+        if stretch.pointer != found.arena:
+            self._keep(found.allocation)
         return stretch
 
-    def _close(self, stretch: Stretch, *, needed: bool = True) -> Any:
+    def _keep(self, allocation: Allocation) -> None:
+        """Keep memory until its last use, because that is not on the stream that it is of."""
+        root = allocation.root()
+        if root is not None:
+            allocation.kept = root.data.mem
+
+    def _forget(self, root: _Root) -> None:
+        """Forget memory whose owner is gone. Finalisers call this, on any thread."""
+        allocation, root.allocation = root.allocation, None
+        start = allocation.start
+        if self._allocations.get(start) is allocation:
+            self._allocations.pop(start, None)
+        if allocation.kept is not None:
+            self.leaving.append(allocation)
+        else:
+            allocation.parts.clear()
+
+    def _close(self, stretch: Stretch, *, needed: bool = True, timed: bool = False) -> Any:
         """Return the event that closes a stretch, on the current device.
 
-        Raises
-        ------
-        RuntimeError
-            If it is needed, and a graph is being captured on the stream.
+        Raises a BesideCaptureError if it is needed, and a graph is being captured on the stream.
         """
         if stretch.event is None:
             with _adding.held:
                 if stretch.event is None:
-                    if is_capturing(stretch.stream):
+                    if is_capturing(stretch.stream.is_capturing):
                         if needed:
                             self._refuse(stretch.pointer)
                         return None
                     stretch.closed = True
                     stretch.number = next(self._clock)
-                    stretch.event = self._record(stretch.stream)
+                    event = self._cupy.cuda.Event(disable_timing=not timed)
+                    stretch.event = stretch.stream.record(event)
         return stretch.event
 
     def wait(self, stream: Any, buffer: Any) -> None:
@@ -597,19 +532,14 @@ class Order:
 
         Waits itself for the device, if other code may use the buffer; see `synchronize`.
         """
-        known = self._known(buffer)
+        start, lent = buffer.data.ptr, True
         uses: dict[int, Stretch] = {}
-        lent = known is None
-        if known is not None:
-            start, stop = buffer.data.ptr, buffer.data.ptr + buffer.nbytes
-            with _adding.held:
-                uses.update(known.uses)
-                lent = known.lent
-                for each in known.parts.values():
-                    if each.start < stop and start < each.stop:
-                        lent = lent or each.lent
-                        for stretch in each.uses.values():
-                            _add_later(uses, stretch)
+        # As `known`. The memory of owners begins where the allocation does.
+        known = self._allocations.get(buffer.data.mem.ptr)
+        if known is not None and known.root() is not None:
+            uses, lent = known.uses.copy(), known.lent
+            if known.parts:
+                uses, lent = known.uses_in(start, start + buffer.nbytes)
         if lent:
             self.synchronize()
             return
@@ -621,19 +551,24 @@ class Order:
             if pointer != stream.ptr:
                 stream.wait_event(self._close(stretch))
 
-    def events_of(self, allocation: Allocation) -> list[Any]:
-        """Return the events after the last uses of memory on other streams than its own."""
-        uses: dict[int, Stretch] = {}
-        for each in (allocation, *allocation.parts.values()):
-            for stretch in each.uses.values():
-                _add_later(uses, stretch)
-        uses.pop(allocation.arena, None)
-        events = [self._close(stretch) for stretch in uses.values()]
-        allocation.parts.clear()
-        return events
+    def last_events(self) -> list[tuple[Any, Any]]:
+        """Return the memory that is leaving, with each event after a last use on other streams."""
+        found = []
+        for _ in range(len(self.leaving)):
+            allocation = self.leaving.popleft()
+            uses, _lent = allocation.uses_in(allocation.start, allocation.stop)
+            uses.pop(allocation.arena, None)
+            try:
+                found += [(self._close(each), allocation.kept) for each in uses.values()]
+            except BesideCaptureError:
+                # Until that capture has ended.
+                self.leaving.append(allocation)
+                continue
+            allocation.parts.clear()
+        return found
 
 
-class _Calls:
+class _Calls(threading.local):
     """Allows calls that CUDA forbids during captures of others, in a ``with`` statement.
 
     A capture on a stream that nobody can name, of another thread for example, is made invalid by an
@@ -644,38 +579,18 @@ class _Calls:
     def __init__(self, order: Order, exchange: Callable[[Any], int]) -> None:
         self._order = order
         self._exchange = exchange
-        # The modes of a thread before its calls.
-        self._modes = _Modes()
+        # The modes of this thread before its calls.
+        self._modes: list[Any] = []
 
-    def __enter__(self) -> Any:
-        order, mode = self._order, ctypes.c_int(_RELAXED)
-        order.device.__enter__()
+    def __enter__(self) -> None:
+        mode = ctypes.c_int(_RELAXED)
+        self._order.device.__enter__()
         self._exchange(ctypes.byref(mode))
-        self._modes.list.append(mode)
-        return order._current()  # noqa: SLF001  # of this module
+        self._modes.append(mode)
 
     def __exit__(self, *exception: object) -> None:
-        self._exchange(ctypes.byref(self._modes.list.pop()))
+        self._exchange(ctypes.byref(self._modes.pop()))
         self._order.device.__exit__(*exception)
-
-
-class _Modes(threading.local):
-    def __init__(self) -> None:
-        self.list: list[Any] = []
-
-
-def _forget(order: weakref.ref[Order], root: _Root) -> None:
-    """Forget memory whose owner is gone. Finalisers call this, on any thread."""
-    known = order()
-    allocation = None if known is None else known._allocations.get(root.address)  # noqa: SLF001  # the callback of this class
-    if known is not None and allocation is not None and allocation.root is root:
-        known._allocations.pop(root.address, None)  # noqa: SLF001  # as above
-        # Loans know what keeps them, and would wait for the garbage collector.
-        allocation.loans.clear()
-        if allocation.kept is not None:
-            known.leaving.append(allocation)
-        else:
-            allocation.parts.clear()
 
 
 def _add_arrays(values: Any, kind: type, found: list[Any]) -> list[Any]:
@@ -686,14 +601,3 @@ def _add_arrays(values: Any, kind: type, found: list[Any]) -> list[Any]:
         elif isinstance(value, (list, tuple, dict)):
             _add_arrays(value, kind, found)
     return found
-
-
-class Pointer:
-    """A stream of which only the address is known."""
-
-    def __init__(self, address: int) -> None:
-        self._address = address
-
-    def __cuda_stream__(self) -> tuple[int, int]:  # a protocol of CUDA's
-        """Return the version of the protocol and the address."""
-        return (0, self._address)

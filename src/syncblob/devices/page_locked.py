@@ -28,11 +28,8 @@ _TOGETHER = 8
 _UNIT = 512
 # A forked child copies its pages in pieces of this size.
 _PIECE = 1 << 24
-
-# MAP_FIXED of mmap(2) on Linux, which Python does not have, and memory that a forked child keeps,
-# because it cannot call CUDA to free it.
+# MAP_FIXED of mmap(2) on Linux, which Python does not have.
 _MAP_FIXED = 0x10
-_never_freed: list[Any] = []
 
 
 def size_class(nbytes: int) -> int:
@@ -41,13 +38,22 @@ def size_class(nbytes: int) -> int:
     return -(-nbytes // step) * step
 
 
+class _Block(weakref.ref[Any]):
+    """A reference to the array under all arrays over a block, with the memory of the block."""
+
+    __slots__ = ("memory", "size")
+
+    memory: Any
+    size: int
+
+
 class PageLocked:
     """An allocator of page-locked memory.
 
     Another library may still copy from or to a block that is dropped, on any stream. So it is used
     again once the device was waited for. That is done for several blocks together. Blocks are given
-    back to CUDA if more than `MOST_KEPT` bytes are free, if CUDA has no memory left, and at exit.
-    Call the methods outside of captures only. Dropping a block calls nothing of CUDA's.
+    back to CUDA if more than `MOST_KEPT` bytes are free, or CUDA has no memory left. `take` may be
+    called at any time, the other methods only outside of captures.
 
     Parameters
     ----------
@@ -60,99 +66,90 @@ class PageLocked:
     def __init__(self, lock: Callable[[int], Any], synchronize: Callable[[], None]) -> None:
         self._lock_memory = lock
         self._synchronize = synchronize
-        # Finalisers, which run anywhere, append to this.
-        self._dropped: deque[tuple[int, Any]] = deque()
+        # The blocks that are in use or dropped, by address; those that are dropped; and the memory
+        # of those that may be used, by size. The end of a block calls nothing of ours or CUDA's.
+        self._blocks: dict[int, _Block] = {}
+        self._dropped: deque[_Block] = deque()
         self._free: dict[int, list[Any]] = {}
-        # Whether there is so much that `trim` may have to give some back.
-        self.is_large: bool = False
-        # The sizes of all blocks, by address.
-        self._sizes: dict[int, int] = {}
+        # The bytes of all blocks.
+        self.nbytes: int = 0
         self._lock = Lock()
-        self._stores = self._dropped, self._free
-        self._end = weakref.finalize(self, _clear, self._stores)
 
     @property
     def kept(self) -> int:
         """The bytes of the blocks that were dropped."""
-        free = sum(size * len(blocks) for size, blocks in list(self._free.items()))
-        return free + sum(block[0] for block in list(self._dropped))
+        free = sum([size * len(blocks) for size, blocks in list(self._free.items())])
+        return free + sum([block.size for block in list(self._dropped)])
+
+    def take(self, nbytes: int) -> NDArray[np.uint8] | None:
+        """Return a buffer of `nbytes` bytes, at least one, if there is a block; else None."""
+        size = size_class(nbytes)
+        with self._lock.held:
+            free = self._free.get(size)
+            if not free:
+                return None
+            memory = free.pop()
+            # The last array over it drops this.
+            array: Any = (ctypes.c_uint8 * size).from_address(memory.ptr)
+            block = _Block(array, self._dropped.append)
+            block.memory, block.size = memory, size
+            self._blocks[memory.ptr] = block
+        return np.frombuffer(array, dtype=np.uint8, count=nbytes)
 
     def allocate(self, nbytes: int) -> NDArray[np.uint8]:
-        """Return a buffer of `nbytes` bytes, at least one.
+        """Return a buffer as `take` does, of new memory if there is no block.
 
         Raises whatever locking memory raises, after all free memory has been given back.
         """
         size = size_class(nbytes)
         with self._lock.held:
-            free = self._free.setdefault(size, [])
-            if not free and [each for each, _ in list(self._dropped)].count(size) >= _TOGETHER:
+            dropped = [each.size for each in list(self._dropped)]
+            if not self._free.get(size) and dropped.count(size) >= _TOGETHER:
                 self._collect()
-            memory = free.pop() if free else None
-        if memory is None:
-            try:
-                memory = self._lock_memory(size)
-            except Exception:
-                if not self.give_back():
-                    raise
-                memory = self._lock_memory(size)
-            self._sizes[memory.ptr] = size
-            self.is_large = sum(self._sizes.values()) > MOST_KEPT
-        block: Any = (ctypes.c_uint8 * size).from_address(memory.ptr)
-        # The last array over it drops this.
-        block.owner = _Owner(self._dropped, size, memory)
-        return np.frombuffer(block, dtype=np.uint8, count=nbytes)
+            while (buffer := self.take(nbytes)) is None:
+                try:
+                    memory = self._lock_memory(size)
+                except Exception:
+                    if not self.give_back():
+                        raise
+                else:
+                    self._free.setdefault(size, []).append(memory)
+                    self.nbytes += size
+        return buffer
 
     def _collect(self) -> None:
         """Wait for the device, and let the blocks be used again that were dropped before."""
-        # Counted first: finalisers may append more meanwhile.
+        # Counted first: arrays may end meanwhile.
         count = len(self._dropped)
         # Beside a capture, more memory is locked.
         with suppress(RuntimeError):
             self._synchronize()
             for _ in range(count):
-                size, memory = self._dropped.popleft()
-                self._free.setdefault(size, []).append(memory)
+                block = self._dropped.popleft()
+                self._free.setdefault(block.size, []).append(block.memory)
 
     def trim(self) -> None:
         """Give all free memory back if it is too much."""
-        if self._dropped and self.kept > MOST_KEPT:
+        if self.nbytes > MOST_KEPT and self.kept > MOST_KEPT:
             self.give_back()
 
     def give_back(self) -> bool:
         """Give all free memory back to CUDA, which waits for the device; return whether any was."""
         with self._lock.held:
-            given = [memory for free in self._free.values() for memory in free]
-            # One by one, because finalisers append on other threads.
-            given += [self._dropped.popleft()[1] for _ in range(len(self._dropped))]
-            for memory in given:
-                self._sizes.pop(memory.ptr, None)
-            _clear(self._stores)
-            self.is_large = sum(self._sizes.values()) > MOST_KEPT
-        return bool(given)
+            before = self.nbytes
+            # One by one, because arrays end on other threads.
+            for block in [self._dropped.popleft() for _ in range(len(self._dropped))]:
+                self._free.setdefault(block.size, []).append(block.memory)
+            given, self._free = self._free, {}
+            for size, memories in given.items():
+                self.nbytes -= size * len(memories)
+                for memory in memories:
+                    self._blocks.pop(memory.ptr, None)
+            return self.nbytes < before
 
     def after_fork(self) -> None:
         """Make the memory private in a forked child; it would write into its parent's."""
-        self._end.detach()
-        _never_freed.extend(self._stores)
-        make_private((address, address + size) for address, size in self._sizes.items())
-
-
-class _Owner:
-    """Belongs to the arrays over a block; its end is theirs."""
-
-    __slots__ = ("_block", "_dropped")
-
-    def __init__(self, dropped: deque[tuple[int, Any]], size: int, memory: Any) -> None:
-        self._dropped = dropped
-        self._block = (size, memory)
-
-    def __del__(self) -> None:
-        self._dropped.append(self._block)
-
-
-def _clear(stores: Iterable[Any]) -> None:
-    for store in stores:
-        store.clear()
+        make_private((start, start + block.size) for start, block in self._blocks.items())
 
 
 def make_private(ranges: Iterable[tuple[int, int]]) -> None:
@@ -160,11 +157,7 @@ def make_private(ranges: Iterable[tuple[int, int]]) -> None:
 
     The driver maps page-locked memory shared, so that a forked child would write into the memory of
     its parent. All arrays over it stay valid. What the parent writes while this runs may be copied.
-
-    Raises
-    ------
-    OSError
-        If the pages cannot be replaced.
+    Raises an OSError if the pages cannot be replaced.
     """
     library = ctypes.CDLL(None, use_errno=True)
     library.mmap.restype = ctypes.c_void_p

@@ -51,12 +51,17 @@ def require_protocol(memory: SyncedMemory, side: Side, protocol: str) -> Acceler
     raise AttributeError(f"{protocol}: arrays of {home.device} do not have {wanted}")
 
 
+def _require_dtype(layout: Layout, protocol: str) -> None:
+    if is_bfloat16(layout.dtype):
+        raise AttributeError(f"{protocol}: it does not support bfloat16; use DLPack")
+
+
 def array_over_memory(
     memory: SyncedMemory,
     side: Side,
     layout: Layout,
     access: Access,
-    protocol: str = CUDA,
+    protocol: str,
     *,
     target: object | None = None,
 ) -> tuple[Accelerator, Any]:
@@ -66,8 +71,7 @@ def array_over_memory(
     if the device's arrays do not have the protocol, or it does not support the dtype.
     """
     home = require_protocol(memory, side, protocol)
-    if is_bfloat16(layout.dtype):
-        raise AttributeError(f"{protocol}: it does not support bfloat16; use DLPack")
+    _require_dtype(layout, protocol)
     if target is None:
         memory.make_whole(side, layout, protocol)
         array = memory.array(side, access, layout, protocol)
@@ -89,10 +93,18 @@ def for_cupy(memory: SyncedMemory, side: Side, lender: Any) -> Callable[[], Any]
     return lambda: cupy.from_dlpack(lender)
 
 
-def interface(
-    memory: SyncedMemory, side: Side, layout: Layout, kept: tuple[Any, ...], *, readonly: bool
+def interface(  # a Blob, and what is made of it
+    memory: SyncedMemory,
+    side: Side,
+    layout: Layout,
+    kept: tuple[Any, ...],
+    lend: Callable[[Access], Any],
+    *,
+    readonly: bool,
 ) -> tuple[dict[str, Any], tuple[Any, ...]]:
     """Return the interface of a Blob's side, and the arrays that the Blob keeps for its readers.
+
+    `lend` returns an array over that side, for an access.
 
     Libraries read the attribute twice: to test for it and to get it. The first read must give the
     newest contents, but it may be the test alone, so it makes a borrow. The second one exposes the
@@ -101,7 +113,10 @@ def interface(
     exposed_before = is_exposed(memory.ledger, side, layout.start, layout.stop)
     access = CONST if readonly or exposed_before else MUTABLE
     unchanged = memory.head_of(layout, side) is Head.HEAD_AT_GPU
-    home, array = array_over_memory(memory, side, layout, access)
+    _require_dtype(layout, CUDA)
+    memory.make_whole(side, layout, CUDA)
+    home: Any = memory.home(side)
+    array = lend(access)
     # Those that are kept are alive, so no other buffer has their address.
     asked = any(array.data.ptr == each.data.ptr for each in kept)
     if access is not CONST and ((asked and unchanged) or user_instruction()[2] == "numba"):

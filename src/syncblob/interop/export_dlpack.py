@@ -19,6 +19,7 @@ from syncblob.memory import CONST, Access, SyncedMemory
 
 if TYPE_CHECKING:
     from syncblob._layout import Layout
+    from syncblob.devices.base import Home
 
 HOST_DEVICE = HOST.dlpack_device
 
@@ -66,8 +67,6 @@ def export(  # noqa: PLR0913  # the keywords of the protocol
         of a Blob on a simulated device can be requested without a copy.
     """
     own, side = side, _named_side(memory, side, dl_device)
-    # Also of managed memory, which CuPy calls kDLCUDAManaged: torch takes no such device, and NumPy
-    # would read it without a wait.
     reported = memory.home(side).dlpack_device
     if side is not own and copy is False:
         # The host can read the memory of a simulated device.
@@ -105,13 +104,26 @@ def export(  # noqa: PLR0913  # the keywords of the protocol
         array = memory.export(side, access, layout.forwards(), "__dlpack__", "DLPack")
         # NumPy sets the flag itself, according to the array.
         flags = dlpack_capsules.READ_ONLY if readonly and not isinstance(home, NumpyHome) else 0
-    bfloat16 = is_bfloat16(layout.dtype)
+    return capsule_of(home, array, stream, max_version, reported, flags)
+
+
+def capsule_of(
+    home: Home,
+    array: Any,
+    stream: Any,
+    max_version: tuple[int, int] | None,
+    device: tuple[int, int],
+    flags: int = 0,
+) -> Any:
+    """Return the capsule of an array of a home, with flags, as one of a device."""
+    bfloat16 = is_bfloat16(array.dtype)
     if bfloat16:
-        register_for_dlpack(layout.dtype)
-    capsule = home.capsule(
-        array.view(np.uint16) if bfloat16 else array, stream=stream, max_version=max_version
-    )
-    if flags or bfloat16 or reported != HOST_DEVICE:
+        register_for_dlpack(array.dtype)
+        array = array.view(np.uint16)
+    capsule = home.capsule(array, stream=stream, max_version=max_version)
+    # Also of managed memory, which CuPy calls kDLCUDAManaged: torch takes no such device, and NumPy
+    # would read it without a wait.
+    if flags or bfloat16 or device != HOST_DEVICE:
         code = dlpack_capsules.BFLOAT if bfloat16 else None
-        dlpack_capsules.edit(capsule, device=reported, code=code, flags=flags)
+        dlpack_capsules.edit(capsule, device=device, code=code, flags=flags)
     return capsule

@@ -10,7 +10,7 @@ from syncblob.devices import Side
 from syncblob.memory.changes import commit, finish_write, plan, take
 from syncblob.memory.ledger import note_use
 from syncblob.memory.loans import BORROW, EXPOSED, SHARED, Unannounced, announce, require_announced
-from syncblob.memory.room import shortage_of
+from syncblob.memory.room import Shortage
 from syncblob.memory.state_machine import CONST, MUTABLE, OVERWRITE, Access
 from syncblob.memory.verify import Watch
 from syncblob.memory.windows import provide
@@ -79,7 +79,7 @@ def acquire(  # noqa: C901, PLR0912, PLR0913, PLR0915  # an access; inlined, bec
                     access = MUTABLE
                 buffer = buffers.windows[side].whole
                 if buffer is None and (side or buffers.shared):
-                    buffer = provide(ledger, side, start, stop, reason, layout)
+                    buffer = provide(ledger, side, (start, stop), reason, layout)
                 if ledger.moving:
                     if writes or buffer is None or not ledger.spans.common(start, stop) & mine:
                         ledger.refuse_reentry()
@@ -120,14 +120,13 @@ def acquire(  # noqa: C901, PLR0912, PLR0913, PLR0915  # an access; inlined, bec
         except Unannounced as unannounced:
             stale = unannounced.stale
         except MemoryError as error:
-            if not locked:
-                shortage = shortage_of(error, ledger.buffers.home(side), reason)
-            if shortage is None:
+            shortage = Shortage(ledger.buffers.home(side), reason)
+            if locked or not shortage.take(error):
                 raise
         if shortage is not None:
             # Outside of the handler: the error keeps frames alive, and these keep arrays.
             args = ledger, side, access, layout, reason, fill
-            return shortage.repeat(acquire, args, {"locked": True, "announced": announced})
+            return shortage.repeat(acquire, *args, locked=True, announced=announced)
         if stale is not None:
             announce(reason, stale, announced)
 

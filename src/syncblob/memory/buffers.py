@@ -18,7 +18,7 @@ import numpy as np
 from syncblob._formatting import extend, human_bytes
 from syncblob._source_lines import user_line
 from syncblob.devices import HOST, Accelerator, Side, current_accelerator, home_of
-from syncblob.memory.operations import leave_room
+from syncblob.memory.operations import allocate
 from syncblob.transfers import Copying, note_sharing, open_logs, running_guards, transfer
 
 if TYPE_CHECKING:
@@ -41,8 +41,8 @@ def allocate_on_host(
 ) -> NDArray[np.uint8]:
     """Allocate on the host as an accelerator wants it, by default that of the default device."""
     partner: Any = accelerator or home_of()
-    allocate = HOST.allocate if partner is HOST else partner.allocate_host
-    buffer: NDArray[np.uint8] = allocate(nbytes, zeroed=zeroed)
+    make = HOST.allocate if partner is HOST else partner.allocate_host
+    buffer: NDArray[np.uint8] = make(nbytes, zeroed=zeroed)
     return buffer
 
 
@@ -303,8 +303,7 @@ class Buffers:
         if not side:
             return allocate_on_host(nbytes, self.accelerator, zeroed=zeroed)
         accelerator: Any = self.home(side)
-        leave_room(accelerator)
-        buffer = accelerator.allocate(nbytes, zeroed=zeroed)
+        buffer = allocate(accelerator, nbytes, zeroed=zeroed)
         self.add(accelerator)
         return buffer
 

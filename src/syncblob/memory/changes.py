@@ -23,7 +23,7 @@ from syncblob.devices.base import WRITERS
 from syncblob.memory.buffers import NO_WINDOWS, Window, Windows
 from syncblob.memory.ledger import REMEMBERED, Transition, note_arrival, note_use, noted_user
 from syncblob.memory.loans import NO_LOANS, require_announced, restore
-from syncblob.memory.operations import innermost_of, is_written_elsewhere, reside
+from syncblob.memory.operations import is_written_elsewhere, reside, running
 from syncblob.memory.spans import Run, Spans
 from syncblob.memory.state_machine import (
     COLUMNS,
@@ -289,7 +289,7 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
             pieces
             and planner is plan
             and not writes
-            and (WRITERS or len(innermost_of) > 1)
+            and (WRITERS or len(running) > 1)
             and all(piece[2] for piece in pieces)
             and is_written_elsewhere(ledger)
         ):

@@ -21,7 +21,7 @@ from syncblob.memory import changes
 from syncblob.memory.buffers import next_serial
 from syncblob.memory.changes import Change, commit
 from syncblob.memory.ledger import Upload
-from syncblob.memory.operations import is_written_elsewhere, leave_room
+from syncblob.memory.operations import allocate, is_written_elsewhere
 from syncblob.memory.room import in_room
 from syncblob.memory.spans import Run
 from syncblob.memory.state_machine import CONST, MUTABLE, Access, Head, head_over, plan_access
@@ -74,8 +74,7 @@ def gather(ledger: Ledger, side: Side, layout: Layout, reason: str) -> Any:  # n
         return home.compute(home.copy, array)
     dense = Layout.c_order(layout.shape, layout.dtype)
     try:
-        leave_room(home)
-        target = home.allocate(dense.nbytes)
+        target = allocate(home, dense.nbytes)
     except MemoryError as error:
         buffers.explain_shortage(error, side, dense.nbytes, reason, dense)
         raise
@@ -196,7 +195,7 @@ def push_from_host(
 def push(ledger: Ledger, side: Side, stream: object, start: int, stop: int, reason: str) -> None:
     """Start to upload the bytes of a range that the host holds and an accelerator lacks."""
     if ledger.buffers.windows[side].whole is None:
-        provide(ledger, side, start, stop, reason)
+        provide(ledger, side, (start, stop), reason)
     ledger.await_uploads(Side.HOST, MUTABLE, start, stop)
     commit(ledger, _plan_push, Side.HOST, MUTABLE, start, stop, reason, (side, stream))
 
@@ -208,7 +207,7 @@ def pull(ledger: Ledger, origin: Side, start: int, stop: int, reason: str) -> bo
     so that the host would not hold the newest contents, or if more has to come along.
     """
     ledger.await_uploads(Side.HOST, MUTABLE, start, stop)
-    provide(ledger, Side.HOST, start, stop, reason)
+    provide(ledger, Side.HOST, (start, stop), reason)
     accelerator: Any = ledger.buffers.home(origin)
     copies = not ledger.buffers.alike(Side.HOST) >> origin & 1
     aliased = ledger.loans.writers(start, stop)
@@ -294,13 +293,8 @@ def upload(accelerator: Accelerator, contents: NDArray[np.uint8], reason: str) -
     Logs and guards see a transfer of a memory of its own, with this reason.
     """
     nbytes = contents.nbytes
-    buffer = in_room(accelerator, reason, MemoryError, _allocate, accelerator, nbytes)
+    buffer = in_room(accelerator, reason, MemoryError, allocate, accelerator, nbytes)
     if nbytes:
         copying = Copying(accelerator, reason, next_serial())
         transfer(copying, "upload", nbytes, 0, accelerator.upload, contents, buffer)
     return buffer
-
-
-def _allocate(accelerator: Accelerator, nbytes: int) -> Any:
-    leave_room(accelerator)
-    return accelerator.allocate(nbytes)

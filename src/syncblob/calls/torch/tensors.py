@@ -24,7 +24,7 @@ from torch.utils import _python_dispatch
 from syncblob._dtypes import is_bfloat16
 from syncblob._source_lines import user_instruction
 from syncblob.arrays import dlpack_capsules
-from syncblob.blob.core import HOST_DATA, HOST_DIFF, NOT_YET, NOTHING_KEPT
+from syncblob.blob.core import GPU_DATA, HOST_DATA, HOST_DIFF, NOT_YET, NOTHING_KEPT
 from syncblob.calls.torch.devices import require_reach
 from syncblob.calls.torch.tracing import untraced
 from syncblob.devices import HOST, Side
@@ -53,9 +53,6 @@ _SPARSE_PARTS = {
 
 # Typed here, because the stubs say that it is never true.
 _is_wrapper: Callable[[object], bool] = _python_dispatch.is_traceable_wrapper_subclass
-
-# The most loans that are kept with a buffer on a CUDA device.
-_KEPT = 64
 
 # DLPack's stream for consumers that need no wait.
 _NO_WAIT = -1
@@ -134,14 +131,12 @@ def host_alias(blob: BlobCore, place: int, noted: NotedPlace | None = None) -> t
 class Loan:
     """A tensor over a Blob's data that torch functions read."""
 
-    __slots__ = ("owner", "shelf", "start", "stop", "tensor", "version")
+    __slots__ = ("owner", "start", "stop", "tensor", "version")
 
     def __init__(self, tensor: torch.Tensor, owner: Any) -> None:
         self.tensor: torch.Tensor = tensor
         # Lives exactly as long as the tensor's storage.
         self.owner: object = owner
-        # The loans of a buffer on a CUDA device, by layout, if it is one of them.
-        self.shelf: dict[Layout, Loan] | None = None
         self.version: int = tensor._version
         # The addresses of the storage and of its end.
         self.start: int
@@ -161,11 +156,10 @@ class Loan:
 
     def forget(self, x: BlobCore) -> None:
         """Make a Blob drop this loan."""
-        if self.shelf is not None:
-            self.shelf.pop(x.layout, None)
-        kept = x.accessor_arrays[HOST_DATA]
-        if kept is not None and kept.tensor is self:
-            _keep(x, x.layout, kept, None)
+        for place in (HOST_DATA, GPU_DATA):
+            kept = x.accessor_arrays[place]
+            if kept is not None and kept.tensor is self:
+                _keep(x, place, x.layout, kept, None)
 
 
 def host_loan(x: BlobCore, reason: str) -> Loan | None:
@@ -192,34 +186,39 @@ def host_loan(x: BlobCore, reason: str) -> Loan | None:
         array.flags.writeable = True
         loan = Loan(*tensor_of(HOST, array))
         if layout.size:
-            _keep(x, layout, kept, loan)
+            _keep(x, HOST_DATA, layout, kept, loan)
     return loan
 
 
 def cuda_loan(x: BlobCore, home: Any, reason: str) -> Loan | None:
-    """Lend newest data on a CUDA device, kept with its buffer; None if others may have that."""
-    memory, layout = x.memory, x.layout
-    require_reach(home)
-    side = memory.side_of(home)
-    window = memory.acquire(side, CONST, layout, reason)
-    whole: Any = memory.whole(side)
-    shelf = home.order.loans(window.array) if window is whole else None
-    if shelf is None:
+    """Lend a Blob's newest data on its CUDA device, `home`, with the kept loan or a new one.
+
+    Returns None if the Blob is of another device.
+    """
+    if x.home is not home:
         return None
-    loan: Loan | None = shelf.get(layout)
+    require_reach(home)
+    array, layout = x.array_in(home, CONST, reason), x.layout
+    kept = x.accessor_arrays[GPU_DATA]
+    if kept is None or not kept.shortcut.readable:
+        # Asks for the shortcut again.
+        x.keep_arrays(GPU_DATA, x.memory)
+        kept = x.accessor_arrays[GPU_DATA]
+    if kept is None or not kept.shortcut.readable:
+        return Loan(*tensor_of(home, array.view()))
+    loan: Loan | None = kept.tensor
     if loan is None or loan.was_written:
-        loan = Loan(*tensor_of(home, window.view(home, layout, writable=False, own=True)))
-        if len(shelf) >= _KEPT:
-            # Of batches of a data set, for example, each of which is used once.
-            shelf.clear()
-        loan.shelf = shelf
-        shelf[layout] = loan
+        # Over the buffer of the shortcut, whatever other threads do.
+        loan = Loan(*tensor_of(home, kept.const.array.view()))
+        if layout.size:
+            _keep(x, GPU_DATA, layout, kept, loan)
     return loan
 
 
-def _keep(x: BlobCore, layout: Layout, kept: AccessorArrays, loan: Loan | None) -> None:
+def _keep(x: BlobCore, place: int, layout: Layout, kept: AccessorArrays, loan: Loan | None) -> None:
     """Store a loan of a layout, or None, with a Blob's kept arrays."""
-    x.accessor_arrays = (kept._replace(tensor=loan), *x.accessor_arrays[1:])
+    arrays = x.accessor_arrays
+    x.accessor_arrays = (*arrays[:place], kept._replace(tensor=loan), *arrays[place + 1 :])
     # If another thread has resized the Blob meanwhile, the kept arrays are out of date.
     if x.known_layout is not layout:
         x.accessor_arrays = NOTHING_KEPT

@@ -1,8 +1,8 @@
 """PyTorch functions called with Blobs.
 
-Nearly always, everything lies ready on the host. So each plan composes the text of a function that
-makes such a call, by loans of what is read, and aliases of what is written. All other calls are a
-`Call`.
+Nearly always, everything lies ready on the host, or is only read on a CUDA device. So each plan
+composes the texts of functions that make such calls, by loans of what is read, and aliases of what
+is written. All other calls are a `Call`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import torch
 import torch.utils._python_dispatch as _modes
 
 from syncblob._source_lines import user_instruction
-from syncblob.blob.core import HOST_DATA, BlobCore
+from syncblob.blob.core import GPU_DATA, HOST_DATA, BlobCore
 from syncblob.calls.nested import NESTED
 from syncblob.calls.texts import arguments, compiler
 from syncblob.calls.torch import tensors as over
@@ -34,8 +34,8 @@ from syncblob.calls.torch.plans import Plan, is_kind, plan_call, plan_with_flags
 from syncblob.calls.torch.tensors import host_alias, host_loan
 from syncblob.calls.torch.tracing import untraced
 from syncblob.devices import HOST, timed_computations
-from syncblob.memory import has_written, run_writer
-from syncblob.memory.operations import innermost_of
+from syncblob.memory import attempt, has_written
+from syncblob.memory.operations import running
 from syncblob.memory.verify import verifying
 from syncblob.transfers import require_device
 
@@ -57,13 +57,39 @@ def call(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str,
 call_untraced: Callable[..., Any] = untraced(call)
 
 
-# --- calls for which everything lies ready on the host --------------------------------------------
+# --- calls for which everything lies ready --------------------------------------------------------
 
 # Argument n is x{n}, and its tensor t{n}. What cannot go on leaves the call to `begin`.
 _START = """
 def run({given}):
     if not (HOST.direct or may_run_on_host({given})) or modes._is_in_torch_dispatch_mode:
         return begin({given})
+"""
+_ELSEWHERE = """
+    if x{n}.home.queues:
+        return run_queued({given})
+"""
+_START_QUEUED = """
+def run({given}):
+    home = x{n}.home
+    stream = None if plan.views or not HOST.direct else home.order.plain()
+    if stream is None:
+        return begin({given})
+"""
+_READ_QUEUED = """
+    kept = x{n}.accessor_arrays[GPU_DATA]
+    loan{n} = kept.tensor if kept is not None and kept.shortcut.readable else None
+    if loan{n} is None or x{n}.home is not home or loan{n}.tensor._version != loan{n}.version:
+        return begin({given})
+    t{n} = loan{n}.tensor
+"""
+_CALL_QUEUED = """
+    try:
+        result = function({call})
+    except OutOfMemoryError:
+        return begin({given})
+    finally:
+        home.order.note([{owners}], None, stream)
 """
 # A loan would become an alias, and the next call would need a new one.
 _VIEW = """
@@ -155,7 +181,7 @@ _CALL = """
     result = function({call})
 """
 _WRITE = """
-    if innermost_of:
+    if running:
         has_written()
     try:
         result = function({call})
@@ -186,7 +212,7 @@ _RESULT = """
                 or loan.start <= address <= loan.stop
                 or loan.tensor._version != loan.version
             ):
-                return give(result, [pair for pair in lent if pair[1] is not SAME], HOST, plan)
+                return give(result, [pair for pair in lent if pair[1] is not SAME], {home}, plan)
 """
 _END = """
     return result
@@ -202,7 +228,8 @@ def _prepare(plan: Plan) -> Callable[..., Any]:
     def begin(*values: Any) -> Any:
         there = Call(plan, values)
         if plan.written:
-            return run_writer(plan.found_in(values, BlobCore), there.run)
+            # It pins what it writes.
+            return attempt(there.run, *plan.found_in(values, BlobCore))
         return there.run()
 
     plan.run = begin
@@ -214,12 +241,14 @@ def _prepare(plan: Plan) -> Callable[..., Any]:
             "begin": begin,
             "may_run_on_host": partial(_may_run_on_host, plan),
         }
+        if plan.plain and plan.read:
+            values["run_queued"] = _run_of(_text(plan, queued=True), values)
         plan.run = _run_of(_text(plan), values)
     return plan.run
 
 
-def _text(plan: Plan) -> str:
-    """Compose the steps of a call."""
+def _text(plan: Plan, *, queued: bool = False) -> str:
+    """Compose the text of a call on the host, or of one that only reads on a CUDA device."""
     blobs = [n for n in plan.written if is_kind(plan.kinds[n], BlobCore)]
     tensors = [n for n in plan.written if is_kind(plan.kinds[n], torch.Tensor)]
     nested = [n for n in plan.nested if n not in plan.numbers]
@@ -233,8 +262,25 @@ def _text(plan: Plan) -> str:
         "writes": bool(plan.written),
         "written": "".join(f"x{n}, " for n in blobs),
         "lent": "".join(lent),
+        "owners": "".join(f"loan{n}.owner, " for n in plan.read),
+        "home": "home" if queued else "HOST",
     }
+    if queued:
+        steps = [(_START_QUEUED, plan.read[0], 0), *((_NUMBERS, n, 0) for n in plan.numbers)]
+        steps += [*((_READ_QUEUED, n, 0) for n in plan.read), (_CALL_QUEUED, 0, 0)]
+    else:
+        steps = _steps(plan, blobs, tensors, nested)
+    steps += [*([(_RESULT, 0, 0)] if lent else []), (_END, 0, 0)]
+    return "".join(step.format(n=n, m=m, **words) for step, n, m in steps)
+
+
+def _steps(
+    plan: Plan, blobs: Sequence[int], tensors: Sequence[int], nested: Sequence[int]
+) -> list[tuple[str, int, int]]:
+    """Return the steps of a call on the host, given what is written, and the collections."""
     steps = [(_START, 0, 0), *((_NUMBERS, n, 0) for n in plan.numbers)]
+    if plan.plain and plan.read:
+        steps.append((_ELSEWHERE, plan.read[0], 0))
     steps += [*((_VIEW, n, 0) for n in plan.read if plan.lone)]
     if not plan.plain:
         steps.append((_RECORD, 0, 0))
@@ -262,8 +308,7 @@ def _text(plan: Plan) -> str:
     steps.append((_WRITE if plan.written else _CALL, 0, 0))
     for n in blobs:
         steps.append((_STAYED if plan.written[n] else _STAYED_IN_PLACE, n, 0))
-    steps += [*([(_RESULT, 0, 0)] if lent else []), (_END, 0, 0)]
-    return "".join(step.format(n=n, m=m, **words) for step, n, m in steps)
+    return steps
 
 
 def _may_run_on_host(plan: Plan, *values: Any) -> bool:
@@ -321,9 +366,11 @@ _NAMES: dict[str, Any] = {
     "__name__": __name__,
     "HOST": HOST,
     "HOST_DATA": HOST_DATA,
+    "GPU_DATA": GPU_DATA,
+    "OutOfMemoryError": torch.OutOfMemoryError,
     "SAME": _SAME,
     "Tensor": torch.Tensor,
-    "innermost_of": innermost_of,
+    "running": running,
     "modes": _modes,
     "is_grad_enabled": torch.is_grad_enabled,
     "transformation": transformation,

@@ -103,7 +103,7 @@ def test_the_host_waits_before_it_writes(blob, device):
         assert blob.tolist() == [9] * N
 
 
-def test_a_prefetch_to_the_host_does_not_wait_but_a_read_does(blob, device):
+def test_a_prefetch_to_the_host_waits(blob, device):
     on_device(device, blob.mutable_gpu_data(), 5)
     blob.prefetch("cpu")
     assert blob.head is Head.SYNCED

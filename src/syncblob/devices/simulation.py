@@ -18,6 +18,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from operator import index
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -188,10 +189,9 @@ class SimulatedBackend(NumpyHome, Accelerator):
 
     def compute(self, function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
         """Call the function. With a capacity or limit, count the arrays that it returns, if new."""
-        if self.shared and self.delay:
-            result = self._compute_later(function, args, keywords)
-        else:
-            result = super().compute(function, *args, **keywords)
+        call = partial(super().compute, function, *args, **keywords)
+        late = self.shared and self.delay
+        result = self._compute_late(call, (args, keywords)) if late else call()
         if self.bounded:
             # One that the device adopted is not new either: an operand that was written.
             out = keywords.get("out")
@@ -201,15 +201,16 @@ class SimulatedBackend(NumpyHome, Accelerator):
                     self._count_result(array, operands)
         return result
 
-    def _compute_later(self, function: Any, args: Any, keywords: Any) -> Any:
-        """Call a function, and let what it has written appear after the delay."""
+    def _compute_late(self, call: Callable[[], Any], arguments: Any) -> Any:
+        """Make a call, and let what it has written appear after the delay."""
         self.finish(None)
-        operands = _arrays((args, keywords))
+        operands = _arrays(arguments)
         before = [(x, x.copy()) for x in operands]
-        result = super().compute(function, *args, **keywords)
+        result = call()
         written = [x for x, old in before if x.flags.writeable and x.tobytes() != old.tobytes()]
-        made = [x for x in _arrays((result,)) if x.flags.writeable and x.size]
-        made = [x for x in made if not any(np.may_share_memory(x, y) for y in operands)]
+        made = [
+            x for x in _arrays([result]) if not any(map(partial(np.may_share_memory, x), operands))
+        ]
         # Views, which stay writable when a borrow becomes read-only.
         outputs = [(x.view(), x.copy()) for x in (*written, *made)]
         for x, old in [*before, *((x, _poison(x)) for x in made)]:
@@ -405,15 +406,12 @@ class SimulatedBackend(NumpyHome, Accelerator):
         return f"<SimulatedBackend {self.device}: {counts}>"
 
 
-def _arrays(values: Any) -> list[NDArray[Any]]:
+def _arrays(x: Any) -> list[NDArray[Any]]:
     """Return the arrays in nested lists, tuples and dictionaries."""
-    found: list[NDArray[Any]] = []
-    for x in values.values() if isinstance(values, dict) else values:
-        if isinstance(x, np.ndarray):
-            found.append(x)
-        elif isinstance(x, (list, tuple, dict)):
-            found += _arrays(x)
-    return found
+    if isinstance(x, np.ndarray):
+        return [x]
+    items = x.values() if isinstance(x, dict) else x if isinstance(x, (list, tuple)) else ()
+    return [array for item in items for array in _arrays(item)]
 
 
 def _poison(like: NDArray[Any]) -> NDArray[Any]:

@@ -402,14 +402,14 @@ class Buffers:
         """Fill a range of a window from a source, or with zeros; the accelerator's by an upload."""
         # No side held these bytes, so no work reads them yet.
         target = window.part(start, stop)
+        home: Any = self.home(side)
+        if source is not None and side and home.shared:
+            # By the host, where it lies.
+            there = home.share(target)
+            side, target = (side, target) if there is None else (Side.HOST, there)
         if source is None:
-            self.home(side).zero(target)
+            home.zero(target)
+        elif side:
+            self.move(Side.HOST, side, source.part(start, stop), target, start, reason)
         else:
-            if side and self.home(side).shared:
-                # Where it lies, if the host can use it.
-                shared = self.home(side).share(target)  # type: ignore[attr-defined]  # an accelerator
-                side, target = (side, target) if shared is None else (Side.HOST, shared)
-            if side:
-                self.move(Side.HOST, side, source.part(start, stop), target, start, reason)
-            else:
-                source.fill(target, start)
+            source.fill(target, start)

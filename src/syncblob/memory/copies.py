@@ -10,7 +10,6 @@ from __future__ import annotations
 import itertools
 import operator
 from functools import partial
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -197,6 +196,10 @@ def push(ledger: Ledger, side: Side, stream: object, start: int, stop: int, reas
     if ledger.buffers.windows[side].whole is None:
         provide(ledger, side, (start, stop), reason)
     ledger.await_uploads(Side.HOST, MUTABLE, start, stop)
+    if ledger.buffers.alike(side) & 1:
+        # There is nothing to copy.
+        commit(ledger, changes.plan, side, CONST, start, stop, reason, ())
+        return
     commit(ledger, _plan_push, Side.HOST, MUTABLE, start, stop, reason, (side, stream))
 
 
@@ -207,13 +210,12 @@ def pull(ledger: Ledger, origin: Side, start: int, stop: int, reason: str) -> bo
     so that the host would not hold the newest contents, or if more has to come along.
     """
     ledger.await_uploads(Side.HOST, MUTABLE, start, stop)
-    provide(ledger, Side.HOST, (start, stop), reason)
     accelerator: Any = ledger.buffers.home(origin)
-    copies = not ledger.buffers.alike(Side.HOST) >> origin & 1
     aliased = ledger.loans.writers(start, stop)
     nbytes = ledger.spans.nbytes
     more = nbytes <= changes.SMALL and stop - start < nbytes
-    if (copies and not accelerator.pulls) or aliased or more or ledger.watch is not None:
+    pulls = accelerator.pulls and not accelerator.shared
+    if not pulls or aliased or more or ledger.watch is not None:
         return False
     commit(ledger, _plan_push, origin, CONST, start, stop, reason, (Side.HOST, None))
     return True
@@ -232,10 +234,9 @@ def _plan_push(  # a copy
     lacking, runs = plan_access(before, target, CONST, start, stop, writers=reach)
     after = before.replaced(runs if before.nbytes else [Run(0, 0, before.holders[0] | 1 << target)])
     ranges = [piece[:2] for piece in lacking] if before.nbytes else [(0, 0)]
-    one = ledger.buffers.alike(side) >> target & 1
+    change = target, before, after, start, stop, lacking, "upload" if target else "download"
     return Change(
-        *(target, before, after, start, stop, lacking),
-        copied="" if one else "upload" if target else "download",
+        *change,
         losers=1 << side,
         lost=ranges,
         prepare=partial(_start, side, stream, started),
@@ -261,15 +262,6 @@ def _start(
         for window in buffers.within(origin, piece.start, piece.stop):
             start, stop = max(piece.start, window.start), min(piece.stop, window.stop)
             parts = window.part(start, stop), target.part(start, stop)
-            if target.common is not None and target.common is window.common:
-                if origin:
-                    # In place of a copy, the host waits for the work.
-                    waits = partial(accelerator.finish, parts[0])
-                    work: Any = SimpleNamespace(
-                        wait=waits, order=lambda: True, arrived=False, over=True
-                    )
-                    uploads.append(Upload(start, stop, work, side, origin))
-                continue
             work = transfer(copying, way, stop - start, start, start_copy, *parts, *on)
             uploads.append(Upload(start, stop, work, side, origin))
     return windows, uploads

@@ -529,12 +529,8 @@ class SyncedMemory:
         """
         ledger = self.ledger
         buffers = ledger.buffers
-        if (
-            side
-            and buffers.windows[side].whole is None
-            and layout.size
-            and divisible(buffers, self.home(side))
-        ):
+        new = side and layout.size and buffers.windows[side].whole is None
+        if new and divisible(buffers, self.home(side)):
             # Another alias may keep its window. Then this range gets one, too.
             with ledger.lock, suppress(MemoryError, BufferError):
                 grow(ledger, side, (0, self.nbytes), reason)

@@ -45,7 +45,7 @@ def test_the_host_waits_for_the_uses_of_the_buffer(machine, first):
             add(blob.mutable_gpu_data(), 1)
             assert blob.cpu_data().tolist() == [2 * turn - 1] * 1000
             blob.mutable_cpu_data()[...] += 1
-    assert (len(log), len(log.shared)) == (0, 1)
+    assert (len(log), log.shared) == (0, 1)
 
 
 def test_a_write_on_the_host_waits_for_work_that_reads(machine):

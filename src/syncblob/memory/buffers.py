@@ -19,7 +19,7 @@ from syncblob._formatting import extend, human_bytes
 from syncblob._source_lines import user_line
 from syncblob.devices import HOST, Accelerator, Side, current_accelerator, home_of
 from syncblob.memory.operations import allocate
-from syncblob.transfers import Copying, note_sharing, open_logs, running_guards, transfer
+from syncblob.transfers import Copying, count_sharing, open_logs, running_guards, transfer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -247,7 +247,7 @@ class Buffers:
                     found |= 1 << other
         return found
 
-    def share(self, side: Side, reason: str) -> Window | None:
+    def share(self, side: Side) -> Window | None:
         """Give a side without windows the buffer of another one in its space, if there is one."""
         for other in () if self.windows[side].all else self.all_sides:
             known = self.windows[other].whole
@@ -265,9 +265,7 @@ class Buffers:
                 self.add(home)
             if known.common is None:
                 known.common = object()
-                if open_logs:
-                    device: Any = self.homes[side or other]
-                    note_sharing(self.copying(device, reason), self.nbytes)
+                count_sharing(self.nbytes)
             window.common = known.common
             self.windows[side] = Windows(self.nbytes, window)
             return window

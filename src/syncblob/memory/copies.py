@@ -60,7 +60,7 @@ def gather(ledger: Ledger, side: Side, layout: Layout, reason: str) -> Any:  # n
         buffers.add(home)
     reach = layout.start, layout.stop
     if buffers.shared:
-        buffers.share(side, reason)
+        buffers.share(side)
         ledger.meet(side, *reach)
     mine, own = buffers.alike(side) if buffers.shared else 1 << side, None
     others = mine & ~(1 << side)

@@ -55,7 +55,7 @@ def provide(
     buffers, (start, stop) = ledger.buffers, reach
     found = buffers.containing(side, start, stop)
     if found is None and (buffers.shared or buffers.accelerator is None):
-        found = buffers.share(side, reason)
+        found = buffers.share(side)
         if found is not None and side:
             reside(ledger, buffers.homes[side])
     if found is not None or not side or ledger.moving or not divisible(buffers, buffers.home(side)):

@@ -30,8 +30,7 @@ class Transfer(NamedTuple):
     Attributes
     ----------
     direction
-        ``"upload"`` (host to accelerator), ``"download"``, or ``"peer"`` (between accelerators);
-        ``"shared"``, which is no copy: both sides have one buffer from then on.
+        ``"upload"`` (host to accelerator), ``"download"``, or ``"peer"`` (between accelerators).
     seconds
         The duration of the call; for an asynchronous upload, of starting it.
     reason, line
@@ -73,9 +72,8 @@ class Transfer(NamedTuple):
         again = f"; again at each access, because of {self.because}" if self.because else ""
         named = f" of {self.name}" if self.name else ""
         at = f" from byte {self.offset}" if self.offset else ""
-        what = "shared buffer" if self.direction == "shared" else noun(self.direction)
         return (
-            f"{what} of {self.nbytes} bytes{named}{at} for {self.reason} at "
+            f"{noun(self.direction)} of {self.nbytes} bytes{named}{at} for {self.reason} at "
             f"{self.line.described()}{again}"
         )
 
@@ -123,6 +121,12 @@ def count_avoided(nbytes: int) -> None:
         log.add_avoided(nbytes)
 
 
+def count_sharing(nbytes: int) -> None:
+    """Record in the open logs that the host and an accelerator begin to have one buffer."""
+    for log in [*open_logs]:
+        log.add_shared(nbytes)
+
+
 def count_eviction(memory: int, start: int, stop: int) -> None:
     """Record in the open logs that a range of a memory has left an accelerator to make room."""
     for log in [*open_logs]:
@@ -140,15 +144,6 @@ class Copying(NamedTuple):
     memory: int
     name: str = ""
     because: Callable[[], str] | None = None
-
-
-def note_sharing(copying: Copying, nbytes: int) -> None:
-    """Record in the open logs that a memory has one buffer for the host and an accelerator."""
-    home, reason, memory, name, _ = copying
-    noted: Any = user_instruction()
-    fields = "shared", nbytes, 0.0, reason, home.device, noted, memory, time.perf_counter()
-    for log in [*open_logs]:
-        log.add(Transfer(*fields, name=name))
 
 
 def transfer(

@@ -28,7 +28,7 @@ _ALTERNATIONS = 4
 # The attributes of the log in `to_dict`, and the types that it has as text.
 _TOTALS = (
     *("uploads", "uploaded_bytes", "downloads", "downloaded_bytes", "peer_copies", "peer_bytes"),
-    *("seconds", "avoided", "avoided_bytes"),
+    *("seconds", "avoided", "avoided_bytes", "shared", "shared_bytes"),
 )
 _TEXTS = (SourceLine, Device)
 
@@ -162,12 +162,13 @@ class TransferLog:
     avoided, avoided_bytes
         The transfers that were not needed: uses of one side after a use of the other that found the
         newest contents already there. A program that copies at each change of side makes them too.
+    shared, shared_bytes
+        The buffers that the host and an accelerator began to share, and their bytes.
     """
 
     def __init__(self, *, operations: bool = False, last: int | None = None) -> None:
         # Each with the function that tells when it arrived, until that is known.
         self._entries: deque[list[Any]] = deque(maxlen=last)
-        self._shared: deque[list[Any]] = deque(maxlen=last)
         # The number and the bytes of all transfers, and their time.
         self._totals: dict[str, tuple[int, int]] = dict.fromkeys(_DIRECTIONS, (0, 0))
         self.seconds: float = 0.0
@@ -178,6 +179,8 @@ class TransferLog:
         self._watches = operations
         self.avoided: int = 0
         self.avoided_bytes: int = 0
+        self.shared: int = 0
+        self.shared_bytes: int = 0
         self._open = False
         self._lock = Lock()
 
@@ -212,9 +215,6 @@ class TransferLog:
         In place of its line there may be the fields of a `Place`, and a function for `because`.
         """
         with self._lock.held:
-            if made.direction == "shared":
-                self._shared.append([made, None])
-                return
             count, total = self._totals[made.direction]
             self._totals[made.direction] = count + 1, total + made.nbytes
             self.seconds += made.seconds
@@ -230,6 +230,12 @@ class TransferLog:
         with self._lock.held:
             self.avoided += 1
             self.avoided_bytes += nbytes
+
+    def add_shared(self, nbytes: int) -> None:
+        """Record that the host and an accelerator begin to have one buffer."""
+        with self._lock.held:
+            self.shared += 1
+            self.shared_bytes += nbytes
 
     def add_eviction(self, memory: int, start: int, stop: int) -> None:
         """Record that a range of a memory has left an accelerator to make room."""
@@ -279,12 +285,6 @@ class TransferLog:
     uploaded_bytes: int = _total(1, "upload", "The bytes copied from host to accelerator.")
     downloaded_bytes: int = _total(1, "download", "The bytes copied from accelerator to host.")
     peer_bytes: int = _total(1, "peer", "The bytes copied between accelerators.")
-
-    @property
-    def shared(self) -> list[Transfer]:
-        """The buffers that the host and an accelerator began to share. They are no transfers."""
-        with self._lock.held:
-            return [_read(entry) for entry in self._shared]
 
     @property
     def nbytes(self) -> int:
@@ -378,7 +378,6 @@ class TransferLog:
             because = next((one.because for one in of if one.because), "")
             if because:
                 parts.append(f"    again at each access, because of {because}")
-        parts += [f"  {each}" for each in self.shared]
         parts += [f"  ping-pong: {pair}" for pair in self.ping_pongs()]
         parts += [f"  thrashing: {each}" for each in self.thrashing()]
         parts += [f"  many small: {each}" for each in self.many_small()]
@@ -389,7 +388,6 @@ class TransferLog:
         return {
             **{name: getattr(self, name) for name in _TOTALS},
             "transfers": [_plain(transfer) for transfer in self],
-            "shared": [_plain(each) for each in self.shared],
             "ping_pongs": [_plain(pair) for pair in self.ping_pongs()],
             "thrashing": [_plain(each) for each in self.thrashing()],
             "many_small": [_plain(each) for each in self.many_small()],
@@ -428,9 +426,8 @@ class TransferLog:
 
     def _in_words(self) -> str:
         peers = counted(self.peer_copies, "peer copy", "peer copies")
-        shared = self.shared
         more = f", {peers} of {self.peer_bytes} bytes" if self.peer_copies else ""
-        more += f", {len(shared)} shared of {_bytes_of(shared)} bytes" if shared else ""
+        more += f", {self.shared} shared of {self.shared_bytes} bytes" if self.shared else ""
         return (
             f"{counted(self.uploads, 'upload')} of {self.uploaded_bytes} bytes, "
             f"{counted(self.downloads, 'download')} of {self.downloaded_bytes} bytes{more}"

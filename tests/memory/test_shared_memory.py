@@ -140,6 +140,10 @@ def test_operations_end_while_an_alias_of_the_host_may_write(blob):
             result = blob + 1
             alias[...] = 100
             assert (result.cpu_data() == value + 1).all()
+            alias[...] = value
+            copied = blob[::2].copy()
+            alias[...] = 100
+            assert (copied.cpu_data() == value).all()
             blob[...] = value
             blob += 1
             assert (alias == value + 1).all()

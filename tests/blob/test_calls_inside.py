@@ -193,4 +193,5 @@ def require_few(call: str, device: str, most: int, **others: Any) -> None:
 
     for _ in range(3):
         use()
-    assert len(calls(use)) <= most, calls(use)
+    # Twice, because one call in a thousand cleans the list of Blobs on devices.
+    assert min(len(calls(use)), len(calls(use))) <= most, calls(use)

@@ -25,8 +25,8 @@ SIZES, BRIEF_SIZES = (1 << 16, 1 << 20, 1 << 24, 1 << 28), (1 << 10,)
 SMALL = 64
 # The transfers while a log is open, which opens rarely.
 MANY = 100
-# The goals for the cost of a transfer above the copy itself, in seconds: on the simulated device, and
-# on a GPU, where it looks for captures and for work of others.
+# The goals for the cost of a transfer above the copy itself, in seconds: on the simulated device,
+# and on a GPU, where it looks for captures and for work of others.
 OWN_TIME, OWN_TIME_ON_GPU = 5e-6, 7.5e-6
 # The sizes of pushes. Small ones do not pay.
 PUSHED, BRIEF_PUSHED = (1 << 16, 1 << 18, 1 << 20, 1 << 22, 1 << 26), (1 << 10,)

@@ -359,6 +359,30 @@ def test_uses_on_several_streams_are_all_waited_for(machine, backend):
 
 
 @lazily
+def test_a_use_that_another_thread_notes_meanwhile_is_kept(machine, backend, monkeypatch):
+    blob, other, seen = ready(1, machine), ready(1, machine), []
+    array, add = blob.array_in(backend, CONST, "test"), backend.order._add
+    compute(other, lambda _: None)
+
+    def meanwhile():
+        # A point of the stream, and a use after it.
+        backend.order.wait(side_stream(), other.memory.buffer(1))
+        backend.compute(launch, reading(seen), array)
+
+    def added(found, stretch):
+        monkeypatch.setattr(backend.order, "_add", add)
+        in_thread(meanwhile)
+        return add(found, stretch)
+
+    monkeypatch.setattr(backend.order, "_add", added)
+    backend.compute(launch, lambda _: None, array)
+    blob.overwrite_cpu_data()[...] = 5
+    blob.array_in(backend, CONST, "test")
+    machine.finish()
+    assert seen == [1]
+
+
+@lazily
 def test_a_use_after_a_point_is_noted_anew(machine, backend):
     blob, other, seen = ready(1, machine), ready(1, machine), []
     array = blob.array_in(backend, CONST, "test")

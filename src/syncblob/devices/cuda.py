@@ -414,7 +414,8 @@ class CudaBackend(Accelerator):
                 runtime.memcpyAsync(*copy, stream.ptr)
                 if waits:
                     return stream.synchronize()
-                event = order.note_copy(buffer, stream)
+                # Later transfers of these bytes, and uses, wait for the push.
+                event = stream.record()
                 self.under_way[event] = host, buffer
             except BaseException:
                 # The copy may be queued, and the caller releases both buffers.

@@ -34,209 +34,92 @@ DEVICES = {"host": "cpu", "simulated": "simulated:0"}
 # and the calls of np.add above a rival.
 MEDIAN, INSIDE, ABOVE_COPIES = 3.0, 6, 10e-6
 ADDS = {"NumPy": 10.0, "torch": 12.0}
+# The goal of a call on large arrays, in NumPy's time.
+LARGE = 1.5
 
-# The calls, and the same with tensors, if it has another text; "" if torch lacks it. The names are
-# those of `operands`.
-SAME = "the same"
-CALLS = {
-    # assignments
-    "x[...] = 1": SAME,
-    "x[:] = 1": SAME,
-    "x[...] = y": SAME,
-    "x[...] = n": SAME,
-    "x[...] = t": SAME,
-    "x[2:4] = 1": SAME,
-    "x[2] = v": SAME,
-    "x[2] = nv": SAME,
-    "x[:, 0] = 1": SAME,
-    "x[1, 1] = 2": SAME,
-    "x[m] = 0": SAME,
-    "x[nm] = 0": SAME,
-    "x[i] = y": SAME,
-    "x[ni] = 1": SAME,
-    "x.fill(0)": "x.fill_(0)",
-    # parts
-    "x[2]": SAME,
-    "x[1, 1]": SAME,
-    "x[2:4]": SAME,
-    "x[:, 1]": SAME,
-    "x[::2, ::2]": SAME,
-    "x[..., None]": SAME,
-    "x[m]": SAME,
-    "x[nm]": SAME,
-    "x[i]": SAME,
-    "x[ni]": SAME,
-    "x[[0, 2]]": SAME,
-    "x[i, i]": SAME,
-    # operators
-    "x + y": SAME,
-    "x + 1": SAME,
-    "1 - x": SAME,
-    "x + n": SAME,
-    "n + x": SAME,
-    "x + t": SAME,
-    "x * v": SAME,
-    "x / 2": SAME,
-    "x @ y": SAME,
-    "x ** 2": SAME,
-    "-x": SAME,
-    "abs(x)": SAME,
-    "x == y": SAME,
-    "x > 0": SAME,
-    "x += o": SAME,
-    "x *= o": SAME,
-    "x += 1": SAME,
-    "x += n": SAME,
-    # methods
-    "x.copy()": "x.clone()",
-    "x.astype('float64')": "x.to(torch.float64)",
-    "x.T": SAME,
-    "x.reshape(4, 16)": SAME,
-    "x.flatten()": SAME,
-    "x.sum()": SAME,
-    "x.sum(axis=0)": SAME,
-    "x.mean()": SAME,
-    "x.max()": SAME,
-    "x.argmax()": SAME,
-    "x.dot(y)": "x.matmul(y)",
-    "x.tolist()": SAME,
-    "list(x)": SAME,
-    "float(x[1, 1])": SAME,
-    "x[1, 1].item()": SAME,
-    # NumPy's functions
-    "np.add(x, y)": "torch.add(x, y)",
-    "np.add(x, y, out=z)": "torch.add(x, y, out=z)",
-    "np.add(x, n)": "torch.add(x, n)",
-    "np.add(x, y, out=z, where=m)": "",
-    "np.add(x, y, dtype='float64')": "",
-    "np.sqrt(x)": "torch.sqrt(x)",
-    "np.maximum(x, 0)": "",
-    "np.matmul(x, y, out=z)": "torch.matmul(x, y, out=z)",
-    "np.sum(x)": "torch.sum(x)",
-    "np.sum(x, axis=1, keepdims=True)": "torch.sum(x, dim=1, keepdim=True)",
-    "np.mean(x, axis=0)": "torch.mean(x, dim=0)",
-    "np.std(x)": "torch.std(x)",
-    "np.argmax(x, axis=1)": "torch.argmax(x, dim=1)",
-    "np.concatenate([x, y])": "torch.concatenate([x, y])",
-    "np.concatenate([x, n])": "torch.concatenate([x, n])",
-    "np.stack([x, y])": "torch.stack([x, y])",
-    "np.where(m, x, y)": "torch.where(m, x, y)",
-    "np.clip(x, 0, 1)": "torch.clip(x, 0, 1)",
-    "np.clip(x, 0, 1, out=z)": "torch.clip(x, 0, 1, out=z)",
-    "np.copy(x)": "torch.clone(x)",
-    "np.copyto(z, x)": "z.copy_(x)",
-    "np.sort(x)": "torch.sort(x)",
-    "np.take(x, i, axis=0)": "torch.index_select(x, 0, i)",
-    "np.dot(x, y)": "torch.matmul(x, y)",
-    "np.linalg.norm(x)": "torch.linalg.norm(x)",
-    "np.linalg.inv(d)": "torch.linalg.inv(d)",
-    "np.fft.fft(x)": "torch.fft.fft(x)",
-    "np.allclose(x, y)": "torch.allclose(x, y)",
-    "np.zeros_like(x)": "torch.zeros_like(x)",
-    # the namespace
-    "xp.asarray(x)": "torch.asarray(x)",
-    "xp.asarray(n)": "torch.asarray(n)",
-    "xp.asarray(t)": "torch.asarray(t)",
-    "xp.zeros((8, 8))": "torch.zeros((8, 8))",
-    "xp.arange(8)": "torch.arange(8)",
-    "xp.add(x, y)": "torch.add(x, y)",
-    "xp.sum(x)": "torch.sum(x)",
-    "xp.take(x, i, axis=0)": "torch.index_select(x, 0, i)",
-    "xp.take(x, ni, axis=0)": "torch.index_select(x, 0, ni)",
-    "xp.concat([x, y])": "torch.concat([x, y])",
-    "xp.reshape(x, (4, 16))": "torch.reshape(x, (4, 16))",
-    "xp.permute_dims(x, (1, 0))": "torch.permute(x, (1, 0))",
-    "xp.sort(x)": "torch.sort(x)",
-    "xp.clip(x, 0, 1)": "torch.clip(x, 0, 1)",
-    "xp.where(m, x, y)": "torch.where(m, x, y)",
-    "xp.matmul(x, y)": "torch.matmul(x, y)",
-    "xp.linalg.solve(d, d)": "torch.linalg.solve(d, d)",
-    "xp.fft.fft(x)": "torch.fft.fft(x)",
-    # protocols
-    "np.asarray(x)": SAME,
-    "np.from_dlpack(x)": SAME,
-    "xp.from_dlpack(n)": "torch.from_dlpack(n)",
-    "xp.from_dlpack(t)": "torch.from_dlpack(t)",
-}
-TORCH_CALLS = (
-    "torch.add(x, y)",
-    "torch.add(x, y, out=z)",
-    "torch.add(x, t)",
-    "torch.mul(x, 2.0)",
-    "torch.relu(x)",
-    "torch.sigmoid(x)",
-    "torch.softmax(x, 1)",
-    "torch.matmul(x, y)",
-    "torch.sum(x)",
-    "torch.mean(x, 0)",
-    "torch.argmax(x, 1)",
-    "torch.cat([x, y])",
-    "torch.stack([x, y])",
-    "torch.where(m, x, y)",
-    "torch.reshape(x, (4, 16))",
-    "torch.flatten(x)",
-    "torch.clone(x)",
-    "F.linear(x, y, v)",
-    "F.cross_entropy(x, i)",
-    "torch.from_dlpack(x)",
-    "torch.as_tensor(x)",
+
+def _calls(lines: str) -> dict[str, str]:
+    """Return calls, each with the same call of tensors; "" if torch lacks it.
+
+    That is behind the arrow. Without one it is the same text, with torch's functions.
+    """
+    found = {}
+    for line in " ".join(lines.split()).split("; "):
+        text, arrow, of_tensors = line.partition(" -> ")
+        found[text] = of_tensors.strip("-") if arrow else re.sub(r"\b(np|xp)\.", "torch.", text)
+    return found
+
+
+# The names are those of `operands`.
+CALLS = _calls(
+    """
+    x[...] = 1; x[:] = 1; x[...] = y; x[...] = n; x[...] = t; x[2:4] = 1; x[2] = v; x[2] = nv;
+    x[:, 0] = 1; x[1, 1] = 2; x[m] = 0; x[nm] = 0; x[i] = y; x[ni] = 1; x.fill(0) -> x.fill_(0);
+    x[2]; x[1, 1]; x[2:4]; x[:, 1]; x[::2, ::2]; x[..., None]; x[m]; x[nm]; x[i]; x[ni];
+    x[[0, 2]]; x[i, i];
+    x + y; x + 1; 1 - x; x + n; n + x; x + t; x * v; x / 2; x @ y; x ** 2; -x; abs(x); x == y;
+    x > 0; x += o; x *= o; x += 1; x += n;
+    x.copy() -> x.clone(); x.astype('float64') -> x.to(torch.float64); x.T; x.reshape(4, 16);
+    x.flatten(); x.sum(); x.sum(axis=0); x.mean(); x.max(); x.argmax(); x.dot(y) -> x.matmul(y);
+    x.tolist(); list(x); float(x[1, 1]); x[1, 1].item();
+    np.add(x, y); np.add(x, y, out=z); np.add(x, n); np.add(x, y, out=z, where=m) -> -;
+    np.add(x, y, dtype='float64') -> -; np.sqrt(x); np.maximum(x, 0) -> -; np.matmul(x, y, out=z);
+    np.sum(x); np.sum(x, axis=1, keepdims=True) -> torch.sum(x, dim=1, keepdim=True);
+    np.mean(x, axis=0) -> torch.mean(x, dim=0); np.std(x);
+    np.argmax(x, axis=1) -> torch.argmax(x, dim=1); np.concatenate([x, y]);
+    np.concatenate([x, n]); np.stack([x, y]); np.where(m, x, y); np.clip(x, 0, 1);
+    np.clip(x, 0, 1, out=z); np.copy(x) -> torch.clone(x); np.copyto(z, x) -> z.copy_(x);
+    np.sort(x); np.take(x, i, axis=0) -> torch.index_select(x, 0, i);
+    np.dot(x, y) -> torch.matmul(x, y); np.linalg.norm(x); np.linalg.inv(d); np.fft.fft(x);
+    np.allclose(x, y); np.zeros_like(x);
+    xp.asarray(x); xp.asarray(n); xp.asarray(t); xp.zeros((8, 8)); xp.arange(8); xp.add(x, y);
+    xp.sum(x); xp.take(x, i, axis=0) -> torch.index_select(x, 0, i);
+    xp.take(x, ni, axis=0) -> torch.index_select(x, 0, ni); xp.concat([x, y]);
+    xp.reshape(x, (4, 16)); xp.permute_dims(x, (1, 0)) -> torch.permute(x, (1, 0)); xp.sort(x);
+    xp.clip(x, 0, 1); xp.where(m, x, y); xp.matmul(x, y); xp.linalg.solve(d, d); xp.fft.fft(x);
+    np.asarray(x) -> np.asarray(x); np.from_dlpack(x) -> np.from_dlpack(x); xp.from_dlpack(n);
+    xp.from_dlpack(t)
+    """
 )
-OTHER_CALLS = {
-    "x[0] = x[1]": SAME,
-    "x[1:-1, 1:-1]": SAME,
-    "x[1:-1, 1:-1] = 0": SAME,
-    "x[x > 0.5]": SAME,
-    "x[x > 0.5] = 0": SAME,
-    "x[2:4, i]": SAME,
-    "x[:, None] * v": SAME,
-    "x[2] @ v": SAME,
-    "x % 2": SAME,
-    "x != y": SAME,
-    "m & m": SAME,
-    "np.float32(2) * x": "",
-    "x.any()": SAME,
-    "x.ravel()": SAME,
-    "x.clip(0, 1)": SAME,
-    "x.cumsum(0)": SAME,
-    "x.std()": SAME,
-    "x.round()": SAME,
-    "x.swapaxes(0, 1)": SAME,
-    "x.view('int32')": "x.view(torch.int32)",
-    "x.nbytes": SAME,
-    "np.minimum(x, y)": "torch.minimum(x, y)",
-    "np.exp(x, out=z)": "torch.exp(x, out=z)",
-    "np.tanh(x)": "torch.tanh(x)",
-    "np.var(x, axis=1)": "torch.var(x, 1)",
-    "np.median(x)": "torch.median(x)",
-    "np.isnan(x)": "torch.isnan(x)",
-    "np.isfinite(x).all()": "torch.isfinite(x).all()",
-    "np.diff(x)": "torch.diff(x)",
-    "np.vstack([x, y])": "torch.vstack([x, y])",
-    "np.repeat(x, 2, axis=0)": "torch.repeat_interleave(x, 2, 0)",
-    "np.tile(x, 2)": "torch.tile(x, (1, 2))",
-    "np.flip(x)": "torch.flip(x, (0, 1))",
-    "np.expand_dims(x, 0)": "torch.unsqueeze(x, 0)",
-    "np.diag(x)": "torch.diag(x)",
-    "np.triu(x)": "torch.triu(x)",
-    "np.outer(v, v)": "torch.outer(v, v)",
-    "np.bincount(i)": "torch.bincount(i)",
-    "np.argsort(v)": "torch.argsort(v)",
-    "np.add.reduce(x)": "",
-    "np.linalg.svd(d)": "torch.linalg.svd(d)",
-    "np.linalg.det(d)": "torch.linalg.det(d)",
-    "np.fft.rfft(x)": "torch.fft.rfft(x)",
-    "np.array(x)": "",
-    "np.ascontiguousarray(x)": "",
-    "np.multiply(x, nv)": "torch.multiply(x, nv)",
-    "xp.moveaxis(x, 0, 1)": "torch.moveaxis(x, 0, 1)",
-    "xp.tril(x)": "torch.tril(x)",
-    "xp.max(x, axis=1)": "torch.amax(x, 1)",
-    "np.unique(i)": "torch.unique(i)",
-    "xp.linspace(0, 1, 8)": "torch.linspace(0, 1, 8)",
-    "xp.full((8, 8), 2.0)": "torch.full((8, 8), 2.0)",
-    "xp.ones_like(x)": "torch.ones_like(x)",
-    "xp.broadcast_to(v, (8, 8))": "torch.broadcast_to(v, (8, 8))",
-}
+TORCH_CALLS = _calls(
+    """
+    torch.add(x, y); torch.add(x, y, out=z); torch.add(x, t); torch.mul(x, 2.0); torch.relu(x);
+    torch.sigmoid(x); torch.softmax(x, 1); torch.matmul(x, y); torch.sum(x); torch.mean(x, 0);
+    torch.argmax(x, 1); torch.cat([x, y]); torch.stack([x, y]); torch.where(m, x, y);
+    torch.reshape(x, (4, 16)); torch.flatten(x); torch.clone(x); F.linear(x, y, v);
+    F.cross_entropy(x, i); torch.from_dlpack(x); torch.as_tensor(x)
+    """
+)
+OTHER_CALLS = _calls(
+    """
+    x[0] = x[1]; x[1:-1, 1:-1]; x[1:-1, 1:-1] = 0; x[x > 0.5]; x[x > 0.5] = 0; x[2:4, i];
+    x[:, None] * v; x[2] @ v; x % 2; x != y; m & m; np.float32(2) * x -> -; x.any(); x.ravel();
+    x.clip(0, 1); x.cumsum(0); x.std(); x.round(); x.swapaxes(0, 1);
+    x.view('int32') -> x.view(torch.int32); x.nbytes; np.minimum(x, y); np.exp(x, out=z);
+    np.tanh(x); np.var(x, axis=1) -> torch.var(x, 1); np.median(x); np.isnan(x);
+    np.isfinite(x).all(); np.diff(x); np.vstack([x, y]);
+    np.repeat(x, 2, axis=0) -> torch.repeat_interleave(x, 2, 0);
+    np.tile(x, 2) -> torch.tile(x, (1, 2)); np.flip(x) -> torch.flip(x, (0, 1));
+    np.expand_dims(x, 0) -> torch.unsqueeze(x, 0); np.diag(x); np.triu(x); np.outer(v, v);
+    np.bincount(i); np.argsort(v); np.add.reduce(x) -> -; np.linalg.svd(d); np.linalg.det(d);
+    np.fft.rfft(x); np.array(x) -> -; np.ascontiguousarray(x) -> -; np.multiply(x, nv);
+    xp.moveaxis(x, 0, 1); xp.tril(x); xp.max(x, axis=1) -> torch.amax(x, 1); np.unique(i);
+    xp.linspace(0, 1, 8); xp.full((8, 8), 2.0); xp.ones_like(x); xp.broadcast_to(v, (8, 8))
+    """
+)
+# On arrays of a million elements, and slices of them.
+LARGE_CALLS = (
+    "x + y",
+    "x += o",
+    "x.sum()",
+    "np.sqrt(x)",
+    "x[100:900] + 1",
+    "x[::2] * y[::2]",
+    "x[:, 100:900].sum()",
+    "x[100:900] = y[100:900]",
+    "x[:, 100:900] = 0",
+    "x[10:20] + y[10:20]",
+)
 # Calls, and the Blobs that the other side writes before each, so that a call has to copy.
 AFTER_THE_OTHER_SIDE = {
     "x + y": "y",
@@ -322,8 +205,9 @@ def measure(timer: Timer) -> Measured:
     with one_thread(torch), warnings.catch_warnings(action="ignore"):
         tables = Tables(timer, torch)
         rows = tables.beside("NumPy", "ordinary calls", CALLS)
-        rows += tables.beside("torch", "PyTorch's functions", dict.fromkeys(TORCH_CALLS, SAME))
+        rows += tables.beside("torch", "PyTorch's functions", TORCH_CALLS)
         rows += tables.beside("NumPy", "calls chosen without a look at the code", OTHER_CALLS)
+        rows += tables.large()
         tables.after_the_other_side()
     return Measured([*rows, *tables.copies], notes)
 
@@ -355,7 +239,7 @@ class Tables:
             calls["NumPy"] = function(text, operands(np.copy, self._torch))
         if in_torch:
             tensors = operands(self._torch.tensor, self._torch, foreign=self._torch.tensor)
-            calls["torch"] = function(text if in_torch == SAME else in_torch, tensors)
+            calls["torch"] = function(in_torch, tensors)
         times = self._timer.medians(calls, rounds=30, seconds=0.001, of=min)
         for name in moved:
             self._copied(text, name, times[name], times[f"{name}: copies"])
@@ -370,6 +254,21 @@ class Tables:
         for name in steady:
             goal, cell = Goal(INSIDE, "value"), Cell(f"{name}: inside", "value")
             yield line(package_calls(ours[name]), unit="calls", goal=goal, cell=cell)
+
+    def large(self) -> list[Row]:
+        """Time calls on large arrays and slices of them, beside NumPy."""
+        arrays = {name: np.ones((1000, 1000), np.float32) for name in "xyo"}
+        rows = []
+        for text in LARGE_CALLS:
+            calls = {"NumPy": function(text, {"np": np, **arrays})}
+            for name, device in DEVICES.items():
+                blobs = {one: as_blob(array, device) for one, array in arrays.items()}
+                calls[name] = function(text, {"np": np, **blobs})
+            times = self._timer.medians(calls, rounds=30, seconds=0.001, of=min)
+            line = partial(Row, "calls on large arrays", text, rival="NumPy", goal=Goal(LARGE))
+            rival = times["NumPy"]
+            rows += [line(times[name], rival_value=rival, cell=Cell(name)) for name in DEVICES]
+        return rows
 
     def _names(self, device: str) -> dict[str, Any]:
         return operands(lambda array: as_blob(array, device), self._torch, namespace=xp)

@@ -67,34 +67,19 @@ NOTES = (
 INDICES = [0, 2, 4]
 
 # The calls, of two 8x8 Blobs `a` and `b` and of indices `i`. OWN is the own side: cpu or gpu.
-CALLS = (
-    "a + b",
-    "a @ b",
-    "a += b",
-    "a[2:4]",
-    "a[[0, 2, 4]]",
-    "a[1, 1] = 2",
-    "a[2:4] = 1",
-    "float(a[1, 1])",
-    "a.sum()",
-    "np.sum(a)",
-    "np.concatenate([a, b])",
-    "np.clip(a, 0, 1, out=b)",
-    "np.zeros_like(a)",
-    "xp.take(a, i, axis=0)",
-    "a.OWN_data()",
-    "a.mutable_OWN_data()",
-    "np.asarray(a)",
-    "np.from_dlpack(a)",
-    "torch.add(a, a)",
-    "torch.reshape(a, (4, 16))",
-)
+CALLS = """
+    a + b; a @ b; a += b; a[2:4]; a[[0, 2, 4]]; a[1, 1] = 2; a[2:4] = 1; float(a[1, 1]); a.sum();
+    np.sum(a); np.concatenate([a, b]); np.clip(a, 0, 1, out=b); np.zeros_like(a);
+    xp.take(a, i, axis=0); a.OWN_data(); a.mutable_OWN_data(); np.asarray(a); np.from_dlpack(a);
+    torch.add(a, a); torch.reshape(a, (4, 16))
+    """
 
 
 def calls(own: str, torch: Any) -> dict[str, Call]:
     """Return the calls, for Blobs whose own side has the name ``"cpu"`` or ``"gpu"``."""
     names = {"np": np, "xp": xp, "torch": torch}
-    texts = [text.replace("OWN", own) for text in CALLS if torch or "torch" not in text]
+    found = " ".join(CALLS.split()).replace("OWN", own).split("; ")
+    texts = [text for text in found if torch or "torch" not in text]
     return {text: function(text, names, "a, b, i") for text in texts}
 
 

@@ -10,7 +10,6 @@ import math
 import operator
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import cache
 from importlib.util import find_spec
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, Self, SupportsIndex
@@ -47,13 +46,18 @@ if TYPE_CHECKING:
     from syncblob.memory import Access
 
 
-@cache
-def _torch() -> Any:
-    """Return `syncblob.calls.torch`, which imports torch."""
-    import_optional("torch")
-    from syncblob.calls import torch
+_loaded: Any = None
 
-    return torch
+
+def _torch() -> Any:
+    """Return `syncblob.calls.torch`, which imports torch. `_loaded` is it from then on."""
+    global _loaded  # noqa: PLW0603  # torch.compile does not trace functions with a cache
+    if _loaded is None:
+        import_optional("torch")
+        from syncblob.calls import torch
+
+        _loaded = torch
+    return _loaded
 
 
 _API_VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
@@ -125,7 +129,7 @@ class Blob(Operators, Views, Replacements, CaffeMath, Creation):
                 "changes its shape, share_data() its memory"
             )
         layout = dense_layout(shape, dtype)
-        self._fill_untouched(layout, home_of(device))
+        self._init_fields(layout, home_of(device))
         if name:
             self.memory.name = name
 
@@ -873,8 +877,8 @@ class Blob(Operators, Views, Replacements, CaffeMath, Creation):
         del types  # The function calls the protocols of the other arguments again.
         if "torch._dynamo" in sys.modules:
             # The compiler is loaded, and must not trace it.
-            return _torch().call_untraced(func, args, kwargs or {})
-        return _torch().call(func, args, kwargs or {})
+            return (_loaded or _torch()).call_untraced(func, args, kwargs or {})
+        return (_loaded or _torch()).call(func, args, kwargs or {})
 
     def to_torch(self, *, copy: bool | None = None) -> Tensor:
         """Return a tensor over data, on this Blob's device: a tracked alias, by a mutable access.
@@ -887,7 +891,7 @@ class Blob(Operators, Views, Replacements, CaffeMath, Creation):
             True makes a private copy, by a const access. None copies only a const Blob; False never
             copies, and is a ValueError for a const Blob.
         """
-        return _torch().tensor_over(self, copy=copy)
+        return (_loaded or _torch()).tensor_over(self, copy=copy)
 
     def as_parameter(self) -> BlobParameter:
         """Return an autograd leaf over data, whose gradient is over diff. Copies nothing.
@@ -904,7 +908,7 @@ class Blob(Operators, Views, Replacements, CaffeMath, Creation):
             dtype is not a floating-point or complex one, ValueError if this is a const Blob, or a
             stride is negative, which torch does not support.
         """
-        return _torch().parameter_over(self)
+        return (_loaded or _torch()).parameter_over(self)
 
     def __dir__(self) -> list[str]:
         """List the attributes, without the names that only raise."""

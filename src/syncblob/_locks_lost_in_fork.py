@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Callable
 from typing import Any, Never
 
 from syncblob._weak_list import WeakList
@@ -68,6 +69,26 @@ class LostLock:
 
     def __exit__(self, *_exception: object) -> None:
         """No-op; the lock is never entered."""
+
+
+def if_free(lock: Any, function: Callable[..., int], *args: Any, again: bool = False) -> int:
+    """Call a function under a lock. Return 0, and never wait, if the lock is taken.
+
+    Another thread that has it may be waiting for this one; and this one is in an access, unless
+    `again` tells that it may take the lock again.
+    """
+    if isinstance(lock, LostLock) or (lock._is_owned() and not again):  # noqa: SLF001  # has no public name
+        return 0
+    taken: list[bool] = []
+    release = lock.release
+    try:
+        # One call in C takes the lock and notes it, and none comes before the release. So no
+        # interrupt leaves the lock held.
+        taken.extend(filter(None, map(lock.acquire, (False,))))
+        return function(*args) if taken else 0
+    finally:
+        if taken:
+            release()
 
 
 def _after_fork_in_child() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from call_texts import texts
 
 import syncblob as xp
 from syncblob import Blob, no_transfers
@@ -51,21 +52,14 @@ def exactly(blob: Blob, values: Any, dtype: str) -> None:
 # If an operand is infinite, the standard rounds the quotient down: a finite number divided by an
 # infinity is a zero with the sign of the quotient, not -1.
 QUOTIENTS = [
-    (INF, 2, INF),
-    (INF, -2, -INF),
-    (-INF, 2, -INF),
-    (-INF, -2, INF),
-    (INF, INF, NAN),
-    (-INF, INF, NAN),
-    (3, INF, 0.0),
-    (3, -INF, -0.0),
-    (-3, INF, -0.0),
-    (-3, -INF, 0.0),
-    (0.0, INF, 0.0),
-    (0.0, -INF, -0.0),
-    (-0.0, INF, -0.0),
-    (7, 2, 3),
-    (-7, 2, -4),
+    tuple(map(float, row.split()))
+    for row in texts(
+        """
+        inf 2 inf; inf -2 -inf; -inf 2 -inf; -inf -2 inf; inf inf nan; -inf inf nan; 3 inf 0.0;
+        3 -inf -0.0; -3 inf -0.0; -3 -inf 0.0; 0.0 inf 0.0; 0.0 -inf -0.0; -0.0 inf -0.0; 7 2 3;
+        -7 2 -4
+        """
+    )
 ]
 
 

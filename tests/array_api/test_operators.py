@@ -326,7 +326,7 @@ REFUSED: list[tuple[str, str, tuple[int, ...], Any, type[Exception]]] = [
 
 @pytest.mark.parametrize("made", ["fresh", *HEADS])
 @pytest.mark.parametrize(("name", "dtype", "shape", "other", "error"), REFUSED)
-def test_what_is_refused_in_place_has_changed_nothing(  # noqa: PLR0913, PLR0917  # drawn
+def test_what_is_refused_in_place_has_changed_nothing(
     name: str, dtype: str, shape: tuple[int, ...], other: Any, error: type[Exception], made: Any
 ) -> None:
     if isinstance(made, Head):

@@ -342,7 +342,7 @@ def test_sums_and_scales_see_the_contents_of_a_source_nobody_has_read(device):
     ],
 )
 @pytest.mark.parametrize("which", ["data", "diff"])
-def test_sums_of_every_dtype(accelerator, which, dtype, values, asum, sumsq):  # noqa: PLR0913, PLR0917  # a row
+def test_sums_of_every_dtype(accelerator, which, dtype, values, asum, sumsq):
     array = np.array(values, Blob((), dtype).dtype)
     blob = Blob(array.shape, array.dtype, device=accelerator)
     getattr(blob, f"mutable_cpu_{which}")()[...] = array

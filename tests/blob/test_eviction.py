@@ -8,10 +8,10 @@ import random
 import signal
 import threading
 import time
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import partial
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -27,7 +27,7 @@ from syncblob.calls import in_parts
 from syncblob.calls.operators import _in_place
 from syncblob.devices import HOST, Side
 from syncblob.devices.host import NumpyHome
-from syncblob.memory import compute, eviction, operations, room
+from syncblob.memory import compute, operations, room
 
 COUNT = 64
 NBYTES = 4 * COUNT
@@ -346,8 +346,8 @@ def test_of_those_used_once_the_first_goes_first(two):
 def test_one_search_finds_all_that_have_to_go(limited, monkeypatch):
     limited.capacity, searches = 8 * NBYTES, []
     blobs = [filled(value) for value in range(8)]
-    search = eviction._candidates
-    monkeypatch.setattr(eviction, "_candidates", lambda x: searches.append(None) or search(x))
+    search = room._candidates
+    monkeypatch.setattr(room, "_candidates", lambda x: searches.append(None) or search(x))
     Blob(5 * NBYTES, "uint8", device=LIMITED).gpu_data()
     assert [blob.head for blob in blobs].count(Head.HEAD_AT_CPU) == 5
     assert len(searches) == 1
@@ -825,20 +825,6 @@ def test_what_other_threads_free_meanwhile_is_used(limited, monkeypatch):
     assert in_threads(free, add)[1] == [2] * COUNT
 
 
-def test_room_that_another_thread_has_made_meanwhile_is_used(two, monkeypatch):
-    blob, others = filled(1), [filled(2)]
-
-    @contextmanager
-    def wait_for_the_other():
-        others.clear()
-        eviction._made_room += 1
-        yield
-
-    monkeypatch.setattr(eviction, "_making_room", SimpleNamespace(held=wait_for_the_other()))
-    assert filled(3).tolist() == [3] * COUNT
-    assert (blob.head, two.used_nbytes) == (Head.HEAD_AT_GPU, NBYTES)
-
-
 @pytest.mark.parametrize("chained", [False, True])
 def test_what_only_the_failed_call_has_is_evicted(two, chained):
     blob = filled(1)
@@ -858,20 +844,6 @@ def test_what_only_the_failed_call_has_is_evicted(two, chained):
     assert compute(two, use_again) == "room"
 
 
-@pytest.mark.parametrize(("found", "count"), [([False, False], 2), ([True, False, True], 3)])
-def test_a_call_is_made_once_more_because_garbage_may_have_gone(two, monkeypatch, found, count):
-    calls, found = [], iter(found)
-
-    def fail():
-        calls.append(None)
-        raise MemoryError
-
-    monkeypatch.setattr(room, "make_room", lambda *_: next(found))
-    with pytest.raises(MemoryError, match="nothing there can be evicted"):
-        compute(two, fail)
-    assert len(calls) == count
-
-
 # --- threads that wait ----------------------------------------------------------------------------
 
 
@@ -884,7 +856,7 @@ def until(condition):
 
 
 def standing(home):
-    return [place.thread for place in operations.lines.get(home, ())]
+    return [place.thread for place in operations.line if place.home is home]
 
 
 @contextmanager
@@ -910,14 +882,15 @@ def busy(blob):
 @pytest.mark.usefixtures("two")
 def test_what_another_thread_uses_stays_until_it_has_ended(writes):
     first, second = filled(1), filled(2)
-    use = partial(operations.run_writer, (first,)) if writes else operations.attempt
 
     def check(_blob):
+        if writes:
+            operations.has_written()
         third = filled(3)
         assert (first.head, second.head) == (Head.HEAD_AT_GPU, Head.HEAD_AT_CPU)
         return third
 
-    in_threads(partial(use, check, first))
+    in_threads(partial(operations.attempt, check, first))
     assert filled(4, 2 * COUNT).tolist() == [4] * (2 * COUNT)
     assert first.head is Head.HEAD_AT_CPU
 
@@ -945,7 +918,7 @@ def test_threads_get_room_in_the_order_in_which_they_came(limited):
     for each in waiting:
         each.result()
     assert order == [0, 1, 2, 3]
-    assert not operations.lines
+    assert not operations.line
 
 
 def test_who_waits_has_nothing_in_use(limited):
@@ -962,11 +935,11 @@ def test_who_waits_has_nothing_in_use(limited):
 
 def test_nobody_waits_for_ever(limited, monkeypatch):
     limited.capacity = 2 * NBYTES
-    monkeypatch.setattr(operations, "PATIENCE", 0.1)
+    monkeypatch.setattr(room, "PATIENCE", 0.1)
     first, second = filled(1), filled(2)
     with busy([first, second]), pytest.raises(MemoryError, match="nothing there can be evicted"):
         filled(3)
-    assert not operations.lines
+    assert not operations.line
 
 
 def test_who_has_written_waits_with_what_it_has_and_does_not_write_again(limited):
@@ -1010,6 +983,38 @@ def test_a_forked_child_stands_in_no_line_of_its_parent(limited):
     assert other.tolist() == [2] * COUNT
 
 
+@pytest.mark.usefixtures("two")
+def test_what_an_interrupt_leaves_of_an_operation_pins_nothing(monkeypatch):
+    class Interrupted(dict):
+        def pop(self, *_):
+            raise KeyboardInterrupt
+
+    first, second = filled(1), filled(2)
+    monkeypatch.setattr(operations, "running", Interrupted())
+    with suppress(KeyboardInterrupt):
+        operations.attempt(list, first)
+    assert operations.running
+    assert (operations.current(), operations.pins()) == (None, set())
+    assert first.evict("gpu") == second.evict("gpu") == NBYTES
+
+
+@pytest.mark.usefixtures("two")
+def test_one_in_line_whom_an_interrupt_keeps_from_leaving_blocks_nobody(monkeypatch):
+    class Interrupted(list):
+        def __contains__(self, place):
+            if interrupts and super().__contains__(place):
+                raise interrupts.pop()
+            return super().__contains__(place)
+
+    interrupts = [KeyboardInterrupt, KeyboardInterrupt]
+    first, second = filled(1), filled(2)
+    monkeypatch.setattr(operations, "line", Interrupted())
+    with busy([first, second]), suppress(KeyboardInterrupt):
+        filled(3)
+    assert (len(operations.line), interrupts) == (1, [])
+    assert in_threads(lambda: filled(3).tolist(), seconds=20) == [[3] * COUNT]
+
+
 # --- what errors say and keep ---------------------------------------------------------------------
 
 
@@ -1024,6 +1029,26 @@ def test_an_error_that_is_kept_keeps_no_memory(two, compute):
     assert filled(3, 2 * COUNT).sum().item() == 6 * COUNT
     assert two.used_nbytes <= 2 * NBYTES + 16
     assert "has no memory" in str(kept.value)
+
+
+@pytest.mark.parametrize("capacity", [None, NBYTES // 2, NBYTES + 8])
+def test_an_error_that_is_dropped_keeps_no_memory_until_a_collection(limited, capacity):
+    limited.capacity = capacity
+    blob, alias = Blob(COUNT, "int32", device=LIMITED), None
+    if capacity == NBYTES + 8:
+        alias = np.asarray(filled(1).gpu)
+    gc.collect()
+    gc.disable()
+    try:
+        with limited.failing(allocation=1 if capacity is None else 9), suppress(MemoryError):
+            blob.gpu_data()
+            pytest.fail("there was room")
+        memory = weakref.ref(blob.memory)
+        del blob
+        assert memory() is None
+    finally:
+        gc.enable()
+    del alias
 
 
 @pytest.mark.usefixtures("two")
@@ -1095,14 +1120,14 @@ def test_an_error_waits_for_no_work_elsewhere(two, monkeypatch):
     began = time.monotonic()
     with at_work(partial(syncblob.sum, blob), monkeypatch), pytest.raises(MemoryError):
         filled(1)
-    assert time.monotonic() - began < operations.PATIENCE / 2
+    assert time.monotonic() - began < room.PATIENCE / 2
     del alias
 
 
 @pytest.mark.parametrize("limited_to", [2 * NBYTES + 64, None])
 def test_what_the_device_can_never_hold_evicts_nothing(limited, monkeypatch, limited_to):
     """Nor does it wait for other threads."""
-    monkeypatch.setattr(operations.Place, "wait", None)
+    monkeypatch.setattr(room.Shortage, "_wait", None)
     limited.capacity = 10 * NBYTES if limited_to else 2 * NBYTES + 64
     other, used = filled(2), Blob(1, device=LIMITED)
     used.gpu_data()
@@ -1133,7 +1158,7 @@ def at_work(function, monkeypatch):
 @pytest.mark.usefixtures("small", "two")
 @pytest.mark.parametrize("compute", [operator.add, operator.iadd])
 def test_parts_come_before_what_other_threads_use(monkeypatch, compute):
-    monkeypatch.setattr(operations.Place, "wait", None)
+    monkeypatch.setattr(room.Shortage, "_wait", None)
     monkeypatch.setattr(in_parts, "_LEAST", 1)
     used = filled(1, 16)
     first, second = (Blob(2 * COUNT, "int32", device=LIMITED) for _ in range(2))
@@ -1303,7 +1328,7 @@ def test_nobody_waits_forever_for_room_while_a_memory_is_being_made(monkeypatch)
         blob.overwrite_cpu_data()[...] = 1
     for blob in blobs[:2]:
         operator.iadd(blob, 1)
-    begun, evict = threading.Event(), eviction._evict
+    begun, evict = threading.Event(), room._evict
 
     def begin(*args):
         begun.set()
@@ -1314,7 +1339,7 @@ def test_nobody_waits_forever_for_room_while_a_memory_is_being_made(monkeypatch)
         with suppress(MemoryError):
             operator.iadd(blobs[2], 1)
 
-    monkeypatch.setattr(eviction, "_evict", begin)
+    monkeypatch.setattr(room, "_evict", begin)
     other = threading.Thread(target=use, daemon=True)
     with making.held:
         other.start()

@@ -320,7 +320,7 @@ class Program:
 
 @pytest.mark.filterwarnings("ignore::syncblob.StaleAliasWarning")
 @pytest.mark.parametrize("full", [False, True])
-@tiers.amount("count", 60, 2000)
+@tiers.amount("count", 60, 600)
 def test_random_programs(limited, count, full, request):
     if full:
         limited.capacity = 4 * NBYTES

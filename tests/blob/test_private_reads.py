@@ -443,7 +443,7 @@ def expected_head(on_host, on_device):
     return Head(common) if common else SPLIT
 
 
-@tiers.drawn(mixed(), st.data(), short=100, long=1000)
+@tiers.drawn(mixed(), st.data(), short=100, long=400)
 def test_of_any_map_a_copy_has_the_contents_and_moves_what_is_elsewhere(made, data):
     simulated = syncblob.simulated(0)
     blob, array, on_host, on_device, view = made

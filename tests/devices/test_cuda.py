@@ -234,9 +234,7 @@ def test_a_scalar_is_filled_on_the_device():
         (GPU, "cpu_data", "deviceSynchronize"),
     ],
 )
-def test_an_access_that_fails_changes_nothing(  # noqa: PLR0913, PLR0917  # a row
-    machine, backend, monkeypatch, head, access, failure
-):
+def test_an_access_that_fails_changes_nothing(machine, backend, monkeypatch, head, access, failure):
     # Nothing that other tests have left is evicted instead.
     monkeypatch.setattr(backend, "bounded", False)
     blob = blob_in(head)

@@ -14,7 +14,7 @@ from cupy_model import launch
 import syncblob
 from syncblob import Blob, Head
 from syncblob.blob.core import fresh
-from syncblob.memory import CONST, eviction
+from syncblob.memory import CONST, room
 
 pytestmark = pytest.mark.usefixtures("machine")
 lazily = pytest.mark.parametrize("machine", ["lazy"], indirect=True)
@@ -193,7 +193,7 @@ def test_room_is_made_beside_a_capture_by_what_need_not_be_waited_for(machine, b
     with stream:
         ready(4, machine).gpu_data()
     stream.begin_capture()
-    assert eviction._evict(backend, "test", 10**9)
+    assert room._evict(backend, "test", 10**9)
     stream.end_capture()
     assert (lent.head, free.head) == (Head.HEAD_AT_GPU, Head.HEAD_AT_CPU)
     assert free.tolist() == [3] * 128
@@ -230,7 +230,7 @@ def test_what_a_graph_uses_stays_where_it_is(machine, backend, library, monkeypa
                 torch.sum(blob)
             (graph,) = made
         gc.collect()
-        assert not eviction.make_room(backend, "test", 1)
+        assert not room.make_room(backend, "test", 1)
         with pytest.raises(BufferError, match=r"a CUDA graph .* may be launched again"):
             blob.evict()
         for value in (5, 6):

@@ -6,6 +6,7 @@ import sys
 
 import numpy as np
 import pytest
+from call_texts import functions
 
 import syncblob
 from syncblob import Blob
@@ -31,42 +32,21 @@ def blob(request):
 
 
 # Operations of Dask on ARRAY in chunks.
-CALLS = {
-    "identity": lambda x: x,
-    "add": lambda x: x + x + 1,
-    "divide from the right": lambda x: 3 / (x + 1),
-    "ufunc": lambda x: np.exp(x / 4800),
-    "where": lambda x: da.where(x > 3, x, 0),
-    "sum": lambda x: x.sum(),
-    "sum along an axis": lambda x: x.sum(axis=0),
-    "mean": lambda x: x.mean(axis=1),
-    "std": lambda x: x.std(),
-    "max": lambda x: x.max(axis=0),
-    "nanmax": da.nanmax,
-    "any": lambda x: (x > 4760).any(axis=1),
-    "cumsum": lambda x: x.cumsum(axis=0),
-    "median": lambda x: da.median(x, axis=0),
-    "percentile": lambda x: da.percentile(x.reshape(4800).rechunk(4800), 50),
-    "top": lambda x: da.topk(x, 2, axis=1),
-    "transpose": lambda x: x.T,
-    "matmul": lambda x: x @ x.T,
-    "dot": lambda x: x.dot(x.T),
-    "tensordot": lambda x: da.tensordot(x, x, axes=((0, 1), (0, 1))),
-    "einsum": lambda x: da.einsum("ij,kj->ik", x, x),
-    "norm": da.linalg.norm,
-    "qr": lambda x: da.linalg.qr(x.rechunk((60, 80)))[1],
-    "slice": lambda x: x[1:50, ::2],
-    "list of rows": lambda x: x[[0, 2, 5]],
-    "mask": lambda x: x[x > 5],
-    "concatenate": lambda x: da.concatenate([x, x]),
-    "stack": lambda x: da.stack([x, x]),
-    "pad": lambda x: da.pad(x, 1, mode="constant"),
-    "rechunk": lambda x: x.rechunk((20, 20)),
-    "astype": lambda x: x.astype("float64"),
-    "map_blocks": lambda x: x.map_blocks(lambda chunk: chunk * 2),
-    "map_overlap": lambda x: x.map_overlap(lambda chunk: chunk + 0, depth=1, boundary="none"),
-    "histogram": lambda x: da.histogram(x, bins=4, range=(0, 4800))[0],
-}
+CALLS = functions(
+    """
+    x; x + x + 1; 3 / (x + 1); np.exp(x / 4800); da.where(x > 3, x, 0); x.sum(); x.sum(axis=0);
+    x.mean(axis=1); x.std(); x.max(axis=0); da.nanmax(x); (x > 4760).any(axis=1); x.cumsum(axis=0);
+    da.median(x, axis=0); da.percentile(x.reshape(4800).rechunk(4800), 50); da.topk(x, 2, axis=1);
+    x.T; x @ x.T; x.dot(x.T); da.tensordot(x, x, axes=((0, 1), (0, 1)));
+    da.einsum('ij,kj->ik', x, x); da.linalg.norm(x); da.linalg.qr(x.rechunk((60, 80)))[1];
+    x[1:50, ::2]; x[[0, 2, 5]]; x[x > 5]; da.concatenate([x, x]); da.stack([x, x]);
+    da.pad(x, 1, mode='constant'); x.rechunk((20, 20)); x.astype('float64');
+    x.map_blocks(lambda chunk: chunk * 2); x.map_overlap(lambda chunk: chunk + 0, depth=1,
+    boundary='none'); da.histogram(x, bins=4, range=(0, 4800))[0]
+    """,
+    "x",
+    globals(),
+)
 
 
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)

@@ -1,10 +1,11 @@
 """Arrays of any shape, dtype and strides are unchanged after a round trip of any kind."""
 
-import copy
+import copy  # noqa: F401  # for the texts
 import pickle
 
 import numpy as np
 import pytest
+from call_texts import functions
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as of_numpy
@@ -52,27 +53,21 @@ def placed(array, where):
     return blob
 
 
-WAYS = {
-    "numpy.asarray": np.asarray,
-    "numpy.from_dlpack": np.from_dlpack,
-    "numpy.from_dlpack of the host": lambda blob: np.from_dlpack(blob.cpu),
-    "numpy.from_dlpack on the host": lambda blob: np.from_dlpack(blob.on("cpu")),
-    "numpy.from_dlpack, const": lambda blob: np.from_dlpack(blob.const),
-    "the host's side": lambda blob: np.asarray(blob.cpu),
-    "the device's side": lambda blob: np.asarray(blob.gpu),
-    "pickle": lambda blob: pickle.loads(pickle.dumps(blob, 5)).cpu_data(),
-    "old pickle": lambda blob: pickle.loads(pickle.dumps(blob, 4)).cpu_data(),
-    "copy": lambda blob: copy.deepcopy(blob).cpu_data(),
-    "list": lambda blob: np.array(blob.tolist(), blob.dtype).reshape(blob.shape),
-    "a private array": np.array,
-    "to_device": lambda blob: blob.to_device("cpu").cpu_data(),
-    "another device": lambda blob: blob.to_device("simulated:1").cpu_data(),
-    "astype": lambda blob: blob.astype(blob.dtype).cpu_data(),
-    "asarray": lambda blob: xp.asarray(blob, copy=True).cpu_data(),
-    "from_dlpack": lambda blob: xp.from_dlpack(blob).cpu_data(),
-    "adoption": lambda blob: xp.asarray(np.asarray(blob.cpu), device="simulated").gpu_data(),
-    "bytes": lambda blob: np.frombuffer(blob.tobytes(), blob.dtype).reshape(blob.shape),
-}
+WAYS = functions(
+    """
+    np.asarray(blob); np.from_dlpack(blob); np.from_dlpack(blob.cpu);
+    np.from_dlpack(blob.on('cpu')); np.from_dlpack(blob.const); np.asarray(blob.cpu);
+    np.asarray(blob.gpu); pickle.loads(pickle.dumps(blob, 5)).cpu_data();
+    pickle.loads(pickle.dumps(blob, 4)).cpu_data(); copy.deepcopy(blob).cpu_data();
+    np.array(blob.tolist(), blob.dtype).reshape(blob.shape); np.array(blob);
+    blob.to_device('cpu').cpu_data(); blob.to_device('simulated:1').cpu_data();
+    blob.astype(blob.dtype).cpu_data(); xp.asarray(blob, copy=True).cpu_data();
+    xp.from_dlpack(blob).cpu_data(); xp.asarray(np.asarray(blob.cpu),
+    device='simulated').gpu_data(); np.frombuffer(blob.tobytes(), blob.dtype).reshape(blob.shape)
+    """,
+    "blob",
+    globals(),
+)
 if torch is not None:
     WAYS["to_torch"] = lambda blob: blob.to_torch().numpy()
     WAYS["a tensor adopted"] = lambda blob: xp.asarray(blob.to_torch()).cpu_data()

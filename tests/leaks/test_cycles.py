@@ -77,7 +77,7 @@ def leaves_nothing(cycle, cycles):
 
 
 @pytest.mark.usefixtures("traced")
-@tiers.amount("cycles", 40, 500, variable="SYNCBLOB_CYCLES")
+@tiers.amount("cycles", 40, 200, variable="SYNCBLOB_CYCLES")
 @pytest.mark.parametrize("cycle", tiers.representatives(QUICK, SHORT, name=named), ids=named)
 def test_nothing_is_left(cycle, cycles):
     leaves_nothing(cycle, cycles)

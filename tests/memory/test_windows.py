@@ -19,7 +19,7 @@ import syncblob
 from syncblob import Blob, Head
 from syncblob.calls.results import write_by
 from syncblob.devices import POISON, Side
-from syncblob.memory import CONST, Window, operations, windows
+from syncblob.memory import CONST, Window, room, windows
 from syncblob.memory.buffers import NO_WINDOWS
 
 
@@ -339,7 +339,7 @@ def test_a_window_is_not_replaced_while_another_thread_writes_into_it(read):
 
 @pytest.mark.usefixtures("small")
 def test_nobody_waits_forever_for_a_write(monkeypatch):
-    monkeypatch.setattr(operations, "PATIENCE", 0.02)
+    monkeypatch.setattr(room, "PATIENCE", 0.02)
     blob = numbered()
     part = blob[:50]
     part.gpu_data()
@@ -397,7 +397,7 @@ def test_the_parts_of_a_walk_fit_on_a_small_device(limited):
 
 @pytest.mark.usefixtures("small")
 def test_a_walk_waits_for_no_other_thread_to_bring_its_next_part(limited, monkeypatch):
-    monkeypatch.setattr(operations.Place, "wait", None)
+    monkeypatch.setattr(room.Shortage, "_wait", None)
     blob, other = numbered(), numbered(10)
     other.gpu_data()
     write, began, goes_on = slow_write(other)
@@ -763,7 +763,7 @@ class Program:
         assert set(np.flatnonzero(self.holders & 2)) <= set(held)
 
 
-@tiers.amount("count", 60, 1500)
+@tiers.amount("count", 60, 600)
 @pytest.mark.usefixtures("small", "exact_parts")
 def test_programs(monkeypatch, count):
     # No window is made larger than needed, so that there are many.

@@ -4,6 +4,7 @@ import operator
 
 import numpy as np
 import pytest
+from call_texts import functions
 from made_blobs import blob_in, on, values
 
 import syncblob
@@ -14,60 +15,23 @@ C = np.array([[1 + 2j, 3 - 1j]])
 DEVICES = ["cpu", "simulated:0"]
 
 
-METHODS = {
-    "sum": lambda x: x.sum(),
-    "sum, axis": lambda x: x.sum(0, "f4", keepdims=True),
-    "sum, by position": lambda x: x.sum(0, "f4", None, True),  # noqa: FBT003
-    "std, by position": lambda x: x.std(1, None, None, 1, True),  # noqa: FBT003
-    "max, by position": lambda x: x.max(1, None, True),  # noqa: FBT003
-    "argmin, kept": lambda x: x.argmin(1, keepdims=True),
-    "prod": lambda x: x.prod(axis=(0, 1)),
-    "mean": lambda x: x.mean(axis=-1),
-    "std": lambda x: x.std(ddof=1),
-    "var": lambda x: x.var(0),
-    "min": lambda x: x.min(1),
-    "max": lambda x: x.max(initial=9.0),
-    "any": lambda x: (x > 7).any(axis=0),
-    "all": lambda x: (x > -9).all(),
-    "argmin": lambda x: x.argmin(),
-    "argmax": lambda x: x.argmax(axis=1),
-    "cumsum": lambda x: x.cumsum(axis=1),
-    "cumprod": lambda x: x.cumprod(),
-    "trace": lambda x: x.trace(1),
-    "round": lambda x: (x * 1.234).round(1),
-    "clip": lambda x: x.clip(-1, 3),
-    "clip, one": lambda x: x.clip(max=3),
-    "conj": lambda x: x.conj(),
-    "conjugate": lambda x: x.conjugate(),
-    "dot": lambda x: x.dot(x.T),
-    "take": lambda x: x.take([0, 2], axis=1),
-    "compress": lambda x: x.compress([False, True], axis=0),
-    "repeat": lambda x: x.repeat(2, axis=0),
-    "nonzero": lambda x: x.nonzero()[1],
-    "searchsorted": lambda x: x[0, 1:].searchsorted([0.0, 5.0]),
-    "argsort": lambda x: x.argsort(axis=0),
-    "argsort, by position": lambda x: x.argsort(1, "stable"),
-    "argpartition": lambda x: x.argpartition(1, axis=0),
-    "choose": lambda x: (x > 0).astype(int).choose([x, -x]),
-    "ravel": lambda x: x.ravel(),
-    "ravel, F": lambda x: x.ravel("F"),
-    "flatten": lambda x: x.flatten(),
-    "flatten, F": lambda x: x.flatten("F"),
-    "squeeze": lambda x: x[:1].squeeze(0),
-    "swapaxes": lambda x: x.swapaxes(0, -1),
-    "diagonal": lambda x: x.diagonal(1),
-    "real": lambda x: x.real,
-    "imag": lambda x: x.imag,
-    "item": lambda x: x.item(1),
-    "itemsize": lambda x: x.itemsize,
-    "nbytes": lambda x: x.nbytes,
-    "strides": lambda x: x.strides,
-    "sort": lambda x: x.sort(0) or x,
-    "partition": lambda x: x.partition(1) or x,
-    "put": lambda x: x.put([0, 4], 7.0) or x,
-    "fill": lambda x: x.fill(2) or x,
-    "fill, 0-d": lambda x: x.fill(np.float64(2.5)) or x,
-}
+METHODS = functions(
+    """
+    x.sum(); x.sum(0, 'f4', keepdims=True); x.sum(0, 'f4', None, True);
+    x.std(1, None, None, 1, True); x.max(1, None, True); x.argmin(1, keepdims=True);
+    x.prod(axis=(0, 1)); x.mean(axis=-1); x.std(ddof=1); x.var(0); x.min(1); x.max(initial=9.0);
+    (x > 7).any(axis=0); (x > -9).all(); x.argmin(); x.argmax(axis=1); x.cumsum(axis=1);
+    x.cumprod(); x.trace(1); (x * 1.234).round(1); x.clip(-1, 3); x.clip(max=3); x.conj();
+    x.conjugate(); x.dot(x.T); x.take([0, 2], axis=1); x.compress([False, True], axis=0);
+    x.repeat(2, axis=0); x.nonzero()[1]; x[0, 1:].searchsorted([0.0, 5.0]); x.argsort(axis=0);
+    x.argsort(1, 'stable'); x.argpartition(1, axis=0); (x > 0).astype(int).choose([x, -x]);
+    x.ravel(); x.ravel('F'); x.flatten(); x.flatten('F'); x[:1].squeeze(0); x.swapaxes(0, -1);
+    x.diagonal(1); x.real; x.imag; x.item(1); x.itemsize; x.nbytes; x.strides; x.sort(0) or x;
+    x.partition(1) or x; x.put([0, 4], 7.0) or x; x.fill(2) or x; x.fill(np.float64(2.5)) or x
+    """,
+    "x",
+    globals(),
+)
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -87,33 +51,25 @@ def test_methods_give_what_those_of_an_ndarray_give(method, device):
     assert actual.tobytes() == expected.tobytes()
 
 
-INTO = {
-    "sum": lambda x, out: x.sum(0, None, out),
-    "prod": lambda x, out: x.prod(0, None, out),
-    "mean": lambda x, out: x.mean(0, None, out),
-    "std": lambda x, out: x.std(0, None, out),
-    "var": lambda x, out: x.var(0, None, out),
-    "min": lambda x, out: x.min(0, out),
-    "max": lambda x, out: x.max(0, out),
-    "any": lambda x, out: x.any(0, out=out),
-    "all": lambda x, out: x.all(0, out=out),
-    "argmin": lambda x, out: x.argmin(0, out),
-    "argmax": lambda x, out: x.argmax(0, out),
-    "cumsum": lambda x, out: x[0].cumsum(0, None, out),
-    "cumprod": lambda x, out: x[0].cumprod(0, None, out),
-    "trace": lambda x, out: x.trace(1, 0, 1, None, out[:1].reshape(())),
-    "take": lambda x, out: x.take([0, 2, 4], None, out, "clip"),
-    "compress": lambda x, out: x.compress([True, False], 0, out[None]),
-    "round": lambda x, out: x[0].round(1, out),
-    "clip": lambda x, out: x[0].clip(-1, 3, out),
-    "dot": lambda x, out: x[:, :1].T.dot(x, out[None]),
-}
+INTO = functions(
+    """
+    x.sum(0, None, out); x.prod(0, None, out); x.mean(0, None, out); x.std(0, None, out);
+    x.var(0, None, out); x.min(0, out); x.max(0, out); x.any(0, out=out); x.all(0, out=out);
+    x.argmin(0, out); x.argmax(0, out); x[0].cumsum(0, None, out); x[0].cumprod(0, None, out);
+    x.trace(1, 0, 1, None, out[:1].reshape(())); x.take([0, 2, 4], None, out, 'clip');
+    x.compress([True, False], 0, out[None]); x[0].round(1, out); x[0].clip(-1, 3, out);
+    x[:, :1].T.dot(x, out[None])
+    """,
+    "x, out",
+    globals(),
+)
 
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name", INTO)
 def test_methods_take_their_out_where_those_of_an_ndarray_take_it(name, device):
-    dtype = {"any": bool, "all": bool, "argmin": np.intp, "argmax": np.intp}.get(name, float)
+    kinds = {"any": bool, "all": bool, "argmin": np.intp, "argmax": np.intp}
+    dtype = kinds.get(name.partition("(")[0].removeprefix("x."), float)
     out = on(device, np.zeros(3, dtype))
     array = np.zeros(3, dtype)
     result = INTO[name](on(device, A), out)

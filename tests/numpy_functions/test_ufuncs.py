@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from call_texts import functions
 from made_blobs import CPU, GPU, SYNCED
 
 import syncblob
@@ -25,30 +26,22 @@ def blob_of(array, device):
     return blob
 
 
-CALLS = {
-    "reduce": lambda b: np.add.reduce(b(A)),
-    "reduce, axis": lambda b: np.multiply.reduce(b(A), axis=1, keepdims=True),
-    "reduce, all axes": lambda b: np.maximum.reduce(b(A), axis=None),
-    "reduce, where": lambda b: np.add.reduce(b(A), axis=0, where=b(MASK), initial=2.0),
-    "reduce, dtype": lambda b: np.add.reduce(b(A), dtype="f4"),
-    "accumulate": lambda b: np.add.accumulate(b(A), axis=1),
-    "outer": lambda b: np.subtract.outer(b(A), b(A[0])),
-    "outer, array": lambda b: np.subtract.outer(A[0], b(A)),
-    "reduceat": lambda b: np.add.reduceat(b(A), [0, 2, 1], axis=1),
-    "reduceat, indices": lambda b: np.add.reduceat(b(A), b(np.array([0, 1])), axis=1),
-    "two results": lambda b: np.divmod(b(A), 2.0),
-    "two results of one": lambda b: np.frexp(b(A)),
-    "list": lambda b: np.add(b(A), [1, 2, 3]),
-    "list first": lambda b: np.add([[1], [2]], b(A)),
-    "dtype": lambda b: np.add(b(A), 1, dtype="f4", casting="same_kind"),
-    "order": lambda b: np.add(b(A), 1, order="F"),
-    "where is read": lambda b: np.add(b(A), 1, out=b(A * 0), where=b(MASK)),
-    "axes": lambda b: np.matmul(b(A), b(A), axes=[(0, 1), (1, 0), (0, 1)]),
-    "no axes": lambda b: np.add(b(np.array(2.0)), np.array(3.0)),
-    "longdouble": lambda b: np.add(b(A), np.longdouble(1)),
-    "no elements": lambda b: np.add(b(A[:0]), 1),
-    "Python function": lambda b: np.frompyfunc(lambda x: x + 1, 1, 1)(b(A)),
-}
+CALLS = functions(
+    """
+    np.add.reduce(b(A)); np.multiply.reduce(b(A), axis=1, keepdims=True);
+    np.maximum.reduce(b(A), axis=None); np.add.reduce(b(A), axis=0, where=b(MASK), initial=2.0);
+    np.add.reduce(b(A), dtype='f4'); np.add.accumulate(b(A), axis=1);
+    np.subtract.outer(b(A), b(A[0])); np.subtract.outer(A[0], b(A));
+    np.add.reduceat(b(A), [0, 2, 1], axis=1); np.add.reduceat(b(A), b(np.array([0, 1])), axis=1);
+    np.divmod(b(A), 2.0); np.frexp(b(A)); np.add(b(A), [1, 2, 3]); np.add([[1], [2]], b(A));
+    np.add(b(A), 1, dtype='f4', casting='same_kind'); np.add(b(A), 1, order='F');
+    np.add(b(A), 1, out=b(A * 0), where=b(MASK));
+    np.matmul(b(A), b(A), axes=[(0, 1), (1, 0), (0, 1)]); np.add(b(np.array(2.0)), np.array(3.0));
+    np.add(b(A), np.longdouble(1)); np.add(b(A[:0]), 1); np.frompyfunc(lambda x: x + 1, 1, 1)(b(A))
+    """,
+    "b",
+    globals(),
+)
 
 
 @pytest.mark.parametrize("device", DEVICES)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from call_texts import functions
 from made_blobs import CPU, GPU, NONE, PAIR, SYNCED, blob_in, on, values
 
 import syncblob
@@ -13,75 +14,39 @@ DEVICES = ["cpu", "simulated:0"]
 windows = np.lib.stride_tricks.sliding_window_view
 
 # Calls that make views of an array of shape (2, 3) and dtype complex64.
-VIEWS = {
-    "array_split": lambda x: np.array_split(x, 2, axis=1),
-    "atleast_1d": lambda x: np.atleast_1d(x, x[0], x[0, 1:]),
-    "atleast_2d": lambda x: np.atleast_2d(x[0]),
-    "atleast_3d": np.atleast_3d,
-    "broadcast_arrays": lambda x: np.broadcast_arrays(x, x[1:], x[:, :1]),
-    "broadcast_to": lambda x: np.broadcast_to(x, shape=(4, 2, 3)),
-    "diag": lambda x: np.diag(x, 1),
-    "diag by keyword": lambda x: np.diag(v=x),
-    "diagonal": lambda x: x.diagonal(),
-    "dsplit": lambda x: np.dsplit(x[None], 3),
-    "expand_dims": lambda x: np.expand_dims(x, 0),
-    "flip": np.flip,
-    "flip, axes": lambda x: np.flip(x, axis=(0, 1)),
-    "fliplr": np.fliplr,
-    "flipud": np.flipud,
-    "hsplit": lambda x: np.hsplit(x, [1]),
-    "imag": np.imag,
-    "imag, a method": lambda x: x.imag,
-    "linalg.diagonal": np.linalg.diagonal,
-    "matrix_transpose": np.matrix_transpose,
-    "moveaxis": lambda x: np.moveaxis(x, (0, 1), (1, 0)),
-    "ravel": np.ravel,
-    "ravel, a method": lambda x: x.T.ravel(order="F"),
-    "ravel, A": lambda x: np.ravel(x.T, "A"),
-    "ravel, F": lambda x: np.ravel(a=x.T, order="F"),
-    "ravel, K": lambda x: np.ravel(x[None].transpose(0, 2, 1), "K"),
-    "real": np.real,
-    "real, a method": lambda x: x.real,
-    "reshape": lambda x: np.reshape(x, (3, 2)),
-    "reshape, A": lambda x: np.reshape(x.T, 6, order="A"),
-    "reshape, F": lambda x: x.T.reshape(6, order="F"),
-    "reshape, keywords": lambda x: np.reshape(x, shape=-1, copy=False),
-    "reshape, strides": lambda x: np.reshape(x[:, 1:], (2, 1, 2)),
-    "rollaxis": lambda x: np.rollaxis(x, 1),
-    "rot90": np.rot90,
-    "sliding_window_view": lambda x: windows(x, 2, axis=1),
-    "split": lambda x: np.split(x, 3, axis=1),
-    "split by keyword": lambda x: np.split(ary=x, indices_or_sections=[1]),
-    "squeeze": lambda x: np.squeeze(x[:1]),
-    "squeeze by keyword": lambda x: np.squeeze(a=x[:, :1], axis=1),
-    "swapaxes": lambda x: np.swapaxes(x, axis1=0, axis2=1),
-    "transpose": np.transpose,
-    "transpose by keyword": lambda x: np.transpose(a=x, axes=(1, 0)),
-    "unstack": lambda x: np.unstack(x, axis=1),
-    "vsplit": lambda x: np.vsplit(x, 2),
-    "windows to write": lambda x: windows(x=x, window_shape=3, axis=1, writeable=True),
-}
+VIEWS = functions(
+    """
+    np.array_split(x, 2, axis=1); np.atleast_1d(x, x[0], x[0, 1:]); np.atleast_2d(x[0]);
+    np.atleast_3d(x); np.broadcast_arrays(x, x[1:], x[:, :1]); np.broadcast_to(x, shape=(4, 2, 3));
+    np.diag(x, 1); np.diag(v=x); x.diagonal(); np.dsplit(x[None], 3); np.expand_dims(x, 0);
+    np.flip(x); np.flip(x, axis=(0, 1)); np.fliplr(x); np.flipud(x); np.hsplit(x, [1]); np.imag(x);
+    x.imag; np.linalg.diagonal(x); np.matrix_transpose(x); np.moveaxis(x, (0, 1), (1, 0));
+    np.ravel(x); x.T.ravel(order='F'); np.ravel(x.T, 'A'); np.ravel(a=x.T, order='F');
+    np.ravel(x[None].transpose(0, 2, 1), 'K'); np.real(x); x.real; np.reshape(x, (3, 2));
+    np.reshape(x.T, 6, order='A'); x.T.reshape(6, order='F'); np.reshape(x, shape=-1, copy=False);
+    np.reshape(x[:, 1:], (2, 1, 2)); np.rollaxis(x, 1); np.rot90(x); windows(x, 2, axis=1);
+    np.split(x, 3, axis=1); np.split(ary=x, indices_or_sections=[1]); np.squeeze(x[:1]);
+    np.squeeze(a=x[:, :1], axis=1); np.swapaxes(x, axis1=0, axis2=1); np.transpose(x);
+    np.transpose(a=x, axes=(1, 0)); np.unstack(x, axis=1); np.vsplit(x, 2);
+    windows(x=x, window_shape=3, axis=1, writeable=True)
+    """,
+    "x",
+    globals(),
+)
 
 # Other calls of the same functions, which make new arrays.
-COPIES = {
-    "astype": lambda x: np.astype(x, np.complex64),
-    "astype, another dtype": lambda x: np.astype(x, np.complex128, copy=False),
-    "diag": lambda x: np.diag(x[0]),
-    "einsum, a sum": lambda x: np.einsum("ij->i", x),
-    "einsum, a product": lambda x: np.einsum("ij,ij->ij", x, x),
-    "einsum, out": lambda x: np.einsum("ij->ji", x, out=np.empty_like(x.T)),
-    "flip": lambda x: np.flip(x[0, 0, ...]),
-    "imag": lambda x: np.imag(np.abs(x)),
-    "meshgrid": lambda x: np.meshgrid(x[0], x[1]),
-    "meshgrid, axes": lambda x: np.meshgrid(x.T, x[1], copy=False, sparse=True)[0],
-    "ravel": lambda x: np.ravel(x.T),
-    "ravel, F": lambda x: np.ravel(x, "F"),
-    "ravel, K": lambda x: np.ravel(x[::-1], "K"),
-    "reshape": lambda x: np.reshape(x.T, 6),
-    "reshape, copy": lambda x: np.reshape(x, 6, copy=True),
-    "reshape, F": lambda x: np.reshape(x, 6, order="F"),
-    "unstack": lambda x: np.unstack(x[0]),
-}
+COPIES = functions(
+    """
+    np.astype(x, np.complex64); np.astype(x, np.complex128, copy=False); np.diag(x[0]);
+    np.einsum('ij->i', x); np.einsum('ij,ij->ij', x, x);
+    np.einsum('ij->ji', x, out=np.empty_like(x.T)); np.flip(x[0, 0, ...]); np.imag(np.abs(x));
+    np.meshgrid(x[0], x[1]); np.meshgrid(x.T, x[1], copy=False, sparse=True)[0]; np.ravel(x.T);
+    np.ravel(x, 'F'); np.ravel(x[::-1], 'K'); np.reshape(x.T, 6); np.reshape(x, 6, copy=True);
+    np.reshape(x, 6, order='F'); np.unstack(x[0])
+    """,
+    "x",
+    globals(),
+)
 
 
 def blobs_in_every_state(device):

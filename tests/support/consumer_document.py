@@ -7,40 +7,23 @@ import importlib
 import platform
 from pathlib import Path
 
+from call_texts import texts
+
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "consumers.md"
-NAMES = {
-    "PIL": "Pillow",
-    "astropy": "Astropy",
-    "catboost": "CatBoost",
-    "cv2": "OpenCV",
-    "gymnasium": "Gymnasium",
-    "imageio": "ImageIO",
-    "jax": "JAX",
-    "lightgbm": "LightGBM",
-    "matplotlib": "Matplotlib",
-    "networkx": "NetworkX",
-    "numba": "Numba",
-    "numpy": "NumPy",
-    "onnxruntime": "ONNX Runtime",
-    "pickle": "Python",
-    "pint": "Pint",
-    "polars": "Polars",
-    "pyarrow": "PyArrow",
-    "pyvista": "PyVista",
-    "random": "Python",
-    "rasterio": "Rasterio",
-    "rerun": "Rerun",
-    "scipy": "SciPy",
-    "skimage": "scikit-image",
-    "sklearn": "scikit-learn",
-    "sympy": "SymPy",
-    "tables": "PyTables",
-    "tensorflow": "TensorFlow",
-    "torch": "PyTorch",
-    "vtkmodules": "VTK",
-    "warp": "Warp",
-    "zarr": "Zarr",
-}
+NAMES = dict(
+    each.split("=")
+    for each in texts(
+        """
+        PIL=Pillow; astropy=Astropy; catboost=CatBoost; cv2=OpenCV; gymnasium=Gymnasium;
+        imageio=ImageIO; jax=JAX; lightgbm=LightGBM; matplotlib=Matplotlib; networkx=NetworkX;
+        numba=Numba; numpy=NumPy; onnxruntime=ONNX Runtime; pickle=Python; pint=Pint;
+        polars=Polars; pyarrow=PyArrow; pyvista=PyVista; random=Python; rasterio=Rasterio;
+        rerun=Rerun; scipy=SciPy; skimage=scikit-image; sklearn=scikit-learn; sympy=SymPy;
+        tables=PyTables; tensorflow=TensorFlow; torch=PyTorch; vtkmodules=VTK; warp=Warp;
+        zarr=Zarr
+        """
+    )
+)
 
 
 class Row(tuple[str, ...]):

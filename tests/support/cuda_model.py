@@ -653,7 +653,7 @@ class Machine:
             raise CUDARuntimeError(INVALID_VALUE)
         self.enabled.append(pair)
 
-    def memcpyPeerAsync(  # noqa: PLR0913, PLR0917  # the runtime's arguments
+    def memcpyPeerAsync(
         self, dst: int, dstDevice: int, src: int, srcDevice: int, size: int, stream: int
     ) -> None:
         on = self.stream(stream)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from call_texts import texts
+from call_texts import functions
 from fault_points import BACKEND
 from fault_states import Scenario
 
@@ -134,15 +134,13 @@ for _where, _there in (("host", "gpu"), ("device", "cpu")):
         )
 
 
-def _texts(text: str) -> dict[str, Callable[[dict[str, Any]], Any]]:
-    """Return functions of a state that evaluate expressions, by their texts."""
-    return {
-        each: lambda state, each=each: eval(each, {**globals(), **state})  # noqa: S307  # below
-        for each in texts(text)
-    }
+def _acts(text: str) -> dict[str, Callable[[dict[str, Any]], Any]]:
+    """Return functions of a state by their texts, of its Blobs `a` and `b`."""
+    acts = functions(text, "a=None, b=None", globals())
+    return {each: lambda state, act=act: act(**state) for each, act in acts.items()}
 
 
-_READS = _texts(
+_READS = _acts(
     """
     a[1:].gpu_data().copy(); a.T.cpu_data().copy(); a[:, ::2].overwrite_cpu_data().copy();
     a.reshape(3, 2).gpu_data().copy(); a[:, ::2].gpu_data().copy(); np.array(a[:, 1:]);
@@ -192,7 +190,7 @@ def _pushed(state: dict[str, Any]) -> Any:
     return state["a"].gpu_data().copy()
 
 
-_BINARY = _texts(
+_BINARY = _acts(
     """
     a + b; a < b; a @ b.T; divmod(a, b); a.__iadd__(b); a[:, :2].__imatmul__(b[:, :2]);
     _set(a, ..., b); _set(a, (slice(None), slice(None, None, 2)), b[:, :2]); _set(a, b > 11, 0);
@@ -209,7 +207,7 @@ for _text, _act in _BINARY.items():
     for _first, _second in _PAIRS:
         SEVERAL[f"{_text}, {_first} and {_second}"] = Scenario(two(_first, _second), _act)
 
-_UNARY = _texts(
+_UNARY = _acts(
     """
     -a; xp.sum(a); xp.mean(a, axis=0); xp.sort(a); (a.sort(), a)[1]; xp.cumulative_sum(a, axis=1);
     xp.unique_values(a); xp.nonzero(a); xp.linalg.inv(a[:, :2]); xp.linalg.svdvals(a);
@@ -233,7 +231,7 @@ for _name in ("__iadd__", "__imul__", "__isub__", "__ipow__", "__itruediv__"):
         two("host", "device"), _in_place(_name, takes_other=True)
     )
 
-_CREATION = _texts(
+_CREATION = _acts(
     """
     xp.zeros(5, device='simulated'); xp.ones((2, 2), device='simulated');
     xp.full(3, 4.0, device='simulated'); xp.arange(4, device='simulated');

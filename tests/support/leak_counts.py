@@ -14,8 +14,10 @@ from typing import NamedTuple
 from unittest import mock
 
 import syncblob
+from syncblob._locks_lost_in_fork import _notified
 from syncblob.devices.host import NumpyHome
-from syncblob.memory.operations import keepers
+from syncblob.memory import operations, verify
+from syncblob.transfers import followers
 
 _PROC = Path("/proc/self")
 
@@ -33,8 +35,10 @@ class Held(NamedTuple):
 def held() -> Held:
     """Count after a garbage collection. `nbytes` is that of tracemalloc, if it is tracing."""
     gc.collect()
-    # References to Blobs that are gone are dropped now and then.
-    keepers()
+    # References to what is gone are dropped now and then.
+    lists = _notified, followers, operations._keepers, *operations._residents.values()
+    for known in (*lists, verify._watches):
+        known.living()
     has_proc = _PROC.is_dir()
     return Held(
         len(gc.get_objects()),

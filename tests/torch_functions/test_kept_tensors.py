@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from call_texts import functions
 from in_threads import in_threads
 from made_blobs import CPU, GPU, PAIR, SYNCED, blob_in, values
 
@@ -59,24 +60,17 @@ def test_a_kept_tensor_has_the_dtype(dtype):
     assert not blob.memory.aliased
 
 
-CHANGES = {
-    "written on the host": lambda b: b.mutable_cpu_data().__imul__(3),
-    "written on the device": lambda b: b.mutable_gpu_data().__imul__(3),
-    "assigned": lambda b: b.__setitem__(..., 7),
-    "one element": lambda b: b.__setitem__((0, 1), 7),
-    "an out": lambda b: torch.mul(T, 5, out=b),
-    "in place": torch.neg_,
-    "through an alias": lambda b: b.to_torch().add_(1),
-    "reshaped": lambda b: b.resize(3, 2),
-    "smaller": lambda b: b.resize(1, 2),
-    "larger": lambda b: b.resize(40, 50),
-    "smaller and larger": lambda b: (b.resize(1), b.resize(2, 3)),
-    "another host array": lambda b: b.set_cpu_data(np.full((2, 3), 8, np.float32)),
-    "another array of the device": lambda b: b.set_gpu_data(np.full((2, 3), 8, np.float32)),
-    "shared": lambda b: b.share_data(blob_in(GPU)),
-    "copied into": lambda b: b.copy_from(blob_in(GPU)),
-    "updated": lambda b: (b.diff.__setitem__(..., 1), b.update()),
-}
+CHANGES = functions(
+    """
+    b.mutable_cpu_data().__imul__(3); b.mutable_gpu_data().__imul__(3); b.__setitem__(..., 7);
+    b.__setitem__((0, 1), 7); torch.mul(T, 5, out=b); torch.neg_(b); b.to_torch().add_(1);
+    b.resize(3, 2); b.resize(1, 2); b.resize(40, 50); (b.resize(1), b.resize(2, 3));
+    b.set_cpu_data(np.full((2, 3), 8, np.float32)); b.set_gpu_data(np.full((2, 3), 8, np.float32));
+    b.share_data(blob_in(GPU)); b.copy_from(blob_in(GPU)); (b.diff.__setitem__(..., 1), b.update())
+    """,
+    "b",
+    globals(),
+)
 
 
 @pytest.mark.filterwarnings("ignore::syncblob.StaleAliasWarning")

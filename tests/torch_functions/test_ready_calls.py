@@ -14,8 +14,6 @@ from benchmarks.calls import calls_made
 from syncblob import Blob, StaleAliasWarning
 
 torch = pytest.importorskip("torch")
-from syncblob.calls.torch import torch_function  # noqa: E402  # needs torch
-
 F = torch.nn.functional
 
 FOLDER = str(Path(syncblob.__file__).parent)
@@ -59,11 +57,9 @@ def functions_called(call):
 
 
 @pytest.fixture(autouse=True)
-def _alone(monkeypatch):
+def _without_compiler(monkeypatch):
     # Once it is loaded, it is kept from tracing each call, by functions of its own.
     monkeypatch.delitem(sys.modules, "torch._dynamo", raising=False)
-    # Beside an operation that a thread of another test still runs, writes look for their own.
-    monkeypatch.setitem(torch_function._NAMES, "innermost_of", {})
 
 
 @pytest.mark.parametrize("device", ["cpu", "simulated"])

@@ -128,6 +128,10 @@ def asarray(
 ) -> Blob:
     """Convert an array, or an object that converts to one, to a Blob; without a copy if possible.
 
+    Raises ValueError if `copy` is False and a copy or a transfer is needed; TypeError if Blobs do
+    not support the dtype, or `obj` is a masked array; OverflowError if an integer does not fit into
+    the dtype, or into 64 bits.
+
     Parameters
     ----------
     obj
@@ -141,15 +145,6 @@ def asarray(
     copy
         True always copies, False never. None copies only if `obj` cannot be shared: for another
         dtype or device, and for memory that is read-only, unaligned or not dense.
-
-    Raises
-    ------
-    ValueError
-        If `copy` is False and a copy or a transfer is needed.
-    TypeError
-        If Blobs do not support the dtype, or `obj` is a masked array.
-    OverflowError
-        If an integer does not fit into the dtype, or into 64 bits.
     """
     if type(obj) is Blob and dtype is None and device is None and not copy:
         return obj
@@ -214,7 +209,7 @@ def full_like(
     return full(x.shape, fill_value, dtype=dtype, device=x.device if device is None else device)
 
 
-def linspace(  # noqa: PLR0913  # the standard's
+def linspace(
     start: complex | Blob,
     stop: complex | Blob,
     /,

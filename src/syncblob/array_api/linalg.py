@@ -26,7 +26,7 @@ from syncblob._made_functions import defined_names
 from syncblob._shape import canonical_axis, is_integer
 from syncblob.array_api._checks import require_blobs
 from syncblob.blob.missing import refuse
-from syncblob.calls.elementwise import binary
+from syncblob.calls.elementwise import plans_of_kernel
 from syncblob.calls.namespace import apply, view
 from syncblob.calls.operands import as_blob
 
@@ -72,6 +72,9 @@ class SlogdetResult(NamedTuple):
 
     sign: Blob
     logabsdet: Blob
+
+
+_MATMUL = plans_of_kernel(np.matmul)
 
 
 def cholesky(x: Blob, /, *, upper: bool = False) -> Blob:
@@ -165,7 +168,7 @@ def matmul(x1: Blob, x2: Blob, /) -> Blob:
     """
     if type(x1) is not type(x2):
         x1, x2 = require_blobs("matmul", (x1, x2))
-    return binary(np.matmul, x1, x2)
+    return _MATMUL[type(x1), type(x2)](x1, x2)
 
 
 def matrix_norm(

@@ -46,7 +46,7 @@ def sort(
 ) -> Blob:
     """Sort a Blob along an axis; see `argsort`."""
     x = refuse(other) if other else as_blob("sort", x)
-    axis = normalize_axis_index(axis, x.ndim)
+    axis = normalize_axis_index(axis, len(x.shape))
     return apply(_sort, x, axis=axis, descending=descending, stable=stable)
 
 

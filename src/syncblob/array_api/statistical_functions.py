@@ -19,7 +19,7 @@ from syncblob import _corrected as corrected
 from syncblob._dtypes import as_dtype
 from syncblob._made_functions import name_made_functions
 from syncblob.blob.missing import refuse
-from syncblob.calls.elementwise import unary
+from syncblob.calls.elementwise import plans_of_kernel
 from syncblob.calls.namespace import apply
 from syncblob.calls.operands import as_blob
 
@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 
 
 Axes = int | tuple[int, ...] | None
+
+_SUM = plans_of_kernel(corrected.sum)
 
 
 def _cumulative(name: str, results: str, initial: int) -> Any:
@@ -132,7 +134,7 @@ def sum(
     64 bits, int64 or uint64.
     """
     if axis is None and dtype is None and not (keepdims or other):
-        return unary(corrected.sum, x)
+        return _SUM[type(x)](x)
     wanted = None if dtype is None else as_dtype(dtype)
     return refuse(other) if other else apply("sum", x, axis=axis, dtype=wanted, keepdims=keepdims)
 
@@ -156,7 +158,7 @@ def var(
     return refuse(other) if other else _spread("var", x, axis, correction, ddof, keepdims)
 
 
-def _spread(  # noqa: PLR0913, PLR0917  # the parameters of both functions
+def _spread(
     name: str, x: Blob, axis: Axes, correction: float, ddof: float | None, keepdims: bool
 ) -> Blob:
     x = as_blob(name, x)

@@ -17,7 +17,7 @@ import numpy as np
 
 from syncblob._dtypes import SUPPORTED
 from syncblob._layout import Layout
-from syncblob._locks_lost_in_fork import Lock
+from syncblob._locks_lost_in_fork import Lock, if_free
 from syncblob._source_lines import Place
 from syncblob.devices import HOST, Side
 from syncblob.devices.base import Accelerator
@@ -27,7 +27,6 @@ from syncblob.memory import CONST, FRESH, NO_SHORTCUT, Access, Shortcut, SyncedM
 from syncblob.memory.accesses import expose
 from syncblob.memory.changes import finish_write
 from syncblob.memory.loans import BORROW, NO_LOANS
-from syncblob.memory.operations import if_free
 from syncblob.memory.verify import verifying
 
 if TYPE_CHECKING:
@@ -158,7 +157,7 @@ class BlobCore:
 
     # --- making ----------------------------------------------------------------------------------
 
-    def _fill_untouched(self, layout: Layout, home: Home) -> None:
+    def _init_fields(self, layout: Layout, home: Home) -> None:
         self.raw_array = self.gradient = self._base = None
         self.home = home
         self.shortcut = NO_SHORTCUT
@@ -169,7 +168,7 @@ class BlobCore:
         self.accessor_arrays = NOTHING_KEPT
 
     @classmethod
-    def from_memory(  # noqa: PLR0913  # the fields of a Blob
+    def from_memory(
         cls,
         memory: SyncedMemory,
         layout: Layout,
@@ -181,7 +180,7 @@ class BlobCore:
     ) -> Self:
         """Make a Blob over an existing memory; `home` defaults to that of the memory's device."""
         blob = cls.__new__(cls)
-        blob._fill_untouched(layout, memory.device_home if home is None else home)
+        blob._init_fields(layout, memory.device_home if home is None else home)
         blob.known_memory = memory
         blob.gradient = gradient
         blob._base = base
@@ -275,7 +274,7 @@ class BlobCore:
                     memory = SyncedMemory.adopting(
                         home.wrap(array), accelerator=accelerator, device=home.device
                     )
-                    layout = Layout.c_order(tuple(array.shape), array.dtype)
+                    layout = Layout(tuple(array.shape), array.dtype, home.strides(array))
                     origin = self.shortcut.buffer
                     if isinstance(origin, Place):
                         expose(memory.ledger, Side.HOST, origin)

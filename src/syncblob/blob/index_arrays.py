@@ -82,7 +82,7 @@ def selection(blob: BlobCore, key: Any) -> Selection:
         mask does not fit, or an integer is out of bounds as far as `require_bounds` can tell.
     """
     entries = [_entry(blob, x) for x in (key if isinstance(key, tuple) else (key,))]
-    used = sum(map(_axes_used, entries))
+    used = sum(map(_count_axes, entries))
     if used > blob.ndim:
         raise IndexError(f"too many indices: shape {blob.shape} has {blob.ndim} axes, got {used}")
     ellipses = [position for position, x in enumerate(entries) if x is Ellipsis] or [len(entries)]
@@ -99,7 +99,7 @@ def selection(blob: BlobCore, key: Any) -> Selection:
     indices: list[tuple[Any, int, int]] = []
     axis = 0
     for x in entries:
-        dims = blob.shape[axis : axis + _axes_used(x)]
+        dims = blob.shape[axis : axis + _count_axes(x)]
         parts = [x]
         if isinstance(x, int):
             require_bounds(blob.home, x, -dims[0], dims[0], axis)
@@ -179,7 +179,7 @@ def indices_to_read(x: Any, blob: BlobCore) -> Any:
     return blob_to_read(array, blob) if array.ndim and array.dtype.kind in "biu" else array
 
 
-def _axes_used(x: Any) -> int:
+def _count_axes(x: Any) -> int:
     """Return the number of axes that an entry indexes."""
     if x is None or x is Ellipsis:
         return 0

@@ -82,8 +82,8 @@ def get_item(blob: AnyBlob, key: Any) -> AnyBlob:
         key = _plain(key)
         if not is_basic_index(key):
             require_device_of("__getitem__", blob)
-            return wrap(from_the_start(_selected, blob, key), home, blob)
-        full = _completed(key)
+            return wrap(from_the_start(_select, blob, key), home, blob)
+        full = _complete_index(key)
         array = blob.raw_array
     # The first condition is the usual case of the second.
     if array is None or blob.known_memory is None:
@@ -118,7 +118,7 @@ def set_item(blob: BlobCore, key: Any, value: Any) -> None:
         if index is None:
             key = _plain(key)
             if is_basic_index(key):
-                full = _completed(key)
+                full = _complete_index(key)
         if full is None:
             _set_selected(blob, key, index, value)
             return
@@ -171,10 +171,10 @@ def _set_selected(blob: BlobCore, key: Any, index: Any, value: Any) -> None:
         new = _value_on(blob, value, selected.shape)
         index, function = selected.bring("__setitem__"), selected.setitem
     place = blob.memory, blob.layout, blob.side, "__setitem__"
-    write_by(*place, partial(_setting, function, index, new))
+    write_by(*place, partial(_call_to_set, function, index, new))
 
 
-def _setting(function: Any, key: Any, value: Any, array: Any) -> tuple[Any, ...]:
+def _call_to_set(function: Any, key: Any, value: Any, array: Any) -> tuple[Any, ...]:
     """Return the call that sets elements of an array. No lambda, which would slow all variables."""
     return function, array, key, value
 
@@ -319,7 +319,7 @@ def _full_index(key: Any) -> Any:
     return key if Ellipsis in key else (*key, ...)
 
 
-def _completed(key: Any) -> Any:
+def _complete_index(key: Any) -> Any:
     """Complete any basic index."""
     entries = key if isinstance(key, tuple) else (key,)
     return entries if any(entry is Ellipsis for entry in entries) else (*entries, Ellipsis)
@@ -411,7 +411,7 @@ def _foreign_keys_on(blob: BlobCore, key: Any, original: Any, reason: str) -> An
 # --- elements ------------------------------------------------------------------------------------
 
 
-def _selected(blob: BlobCore, key: Any) -> Any:
+def _select(blob: BlobCore, key: Any) -> Any:
     """Copy the elements that arrays of integers or booleans select."""
     home = blob.home
     if home.native:

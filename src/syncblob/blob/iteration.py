@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import count
 from typing import Any
 
-from syncblob.blob.core import HOST_DATA, AnyBlob, BlobCore
+from syncblob.blob.core import HOST_DATA, NOT_YET, AnyBlob, BlobCore
 from syncblob.blob.indexing import get_item
 from syncblob.memory import NO_SHORTCUT
 
@@ -29,6 +29,8 @@ def iterate(blob: BlobCore) -> Iterator[Any]:
             state = blob.memory.spans, blob.memory.aliased
             if array is None or state != seen:
                 array = blob.const_view(HOST_DATA, "__iter__")
+                if blob.accessor_arrays[HOST_DATA] is NOT_YET:
+                    blob.keep_arrays(HOST_DATA, blob.memory)
                 kept, layout = blob.accessor_arrays[HOST_DATA], blob.known_layout
                 shortcut = NO_SHORTCUT if kept is None else kept.shortcut
                 seen = None if shortcut.readable else state

@@ -40,7 +40,7 @@ def free(
     memory = blob.memory
     if not memory.windows(side) or (memory.ledger.loans.foreign >> side & 1 and not needed):
         return 0
-    # Its own arrays are known, those on the host, too.
+    # Drops the Blob's own arrays, those on the host, too.
     blob.use_memory(memory)
     return memory.evict(side, *(reach or blob.layout.reach), needed=needed)
 
@@ -89,8 +89,8 @@ def _walk_views(blob: BlobCore, views: Sequence[Any]) -> Iterator[Any]:
                     if held is None
                     else held.view(blob.home, view.layout, writable=False, own=True)
                 )
-                # It is brought when it is used if there is no room for two. This waits for nobody,
-                # because other threads may wait for the part before.
+                # Without room for two, the following part comes when it is used. This waits for
+                # nobody, because other threads may wait for the part before.
                 with suppress(MemoryError):
                     attempt(following.prefetch)
                 del held, seen
@@ -103,5 +103,5 @@ def _walk_views(blob: BlobCore, views: Sequence[Any]) -> Iterator[Any]:
                     with suppress(Exception):
                         free(each, each.side, needed=False)
             raise
-        # What an operation is writing is evicted when room is needed.
+        # A part that an operation is writing stays until room is needed.
         free(view, view.side, needed=False)

@@ -54,7 +54,7 @@ def _contents(memory: SyncedMemory | None, layout: Layout, *, out_of_band: bool)
     return pickle.PickleBuffer(flat.data) if out_of_band else flat.tobytes()
 
 
-def _unpickle(  # noqa: PLR0913, PLR0917  # the pickled values
+def _unpickle(
     cls: type[BlobCore],
     placed: tuple[Any, ...],
     data: Any,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from numbers import Number
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +26,23 @@ if TYPE_CHECKING:
 _COMPARISONS = (np.equal, np.not_equal)
 
 
-# --- functions ------------------------------------------------------------------------------------
+def plans_of_operands(rules: Rules, foreign: Callable[..., Any], blob: int | None = None) -> Plans:
+    """Return plans by the types of operands; `foreign` makes calls with others than `is_operand`.
+
+    If one operand is always a Blob, `blob` is its position, and its type is not in the keys.
+    """
+
+    def plan(rules: Rules, others: Kinds) -> Callable[..., Any]:
+        kinds = [*others.values()]
+        if blob is not None:
+            kinds.insert(blob, BlobCore)
+        blobs = [n for n, kind in enumerate(kinds) if issubclass(kind, BlobCore)]
+        if not (blobs and all(map(is_operand, kinds))):
+            return foreign
+        like = blobs[0] if blob is None else blob
+        return Plan(rules, dict(enumerate(kinds)), foreign, like=like).run
+
+    return Plans(rules._replace(plan=plan))
 
 
 def plans_of_kernel(kernel: Callable[..., Any]) -> Plans:
@@ -44,30 +59,8 @@ def plans_of_kernel(kernel: Callable[..., Any]) -> Plans:
         blobs = with_blobs(kernel.__name__, operands)
         return plans[tuple(map(type, blobs))](*blobs)
 
-    def plan(rules: Rules, kinds: Kinds) -> Callable[..., Any]:
-        blobs = [n for n, kind in enumerate(kinds.values()) if issubclass(kind, BlobCore)]
-        if not (blobs and all(map(is_operand, kinds.values()))):
-            return foreign
-        return Plan(rules, kinds, foreign, like=blobs[0]).run
-
-    plans = Plans(rules_of_kernel(kernel)._replace(plan=plan))
+    plans = plans_of_operands(rules_of_kernel(kernel), foreign)
     return plans
-
-
-_plans_of_kernel: Callable[..., Plans] = lru_cache(plans_of_kernel)
-
-
-def unary(kernel: Callable[..., Any], x: Any) -> Any:
-    """Compute ``kernel(x)``, elementwise, in a new Blob; `x` is a Blob or a NumPy scalar."""
-    return _plans_of_kernel(kernel)[type(x)](x)
-
-
-def binary(kernel: Callable[..., Any], x1: Any, x2: Any) -> Any:
-    """Compute ``kernel(x1, x2)``, elementwise, in a new Blob; see `plans_of_kernel`."""
-    return _plans_of_kernel(kernel)[type(x1), type(x2)](x1, x2)
-
-
-# --- operators ------------------------------------------------------------------------------------
 
 
 def plans_of_operator(name: str, kernel: Callable[..., Any], *, mirrored: bool = False) -> Plans:
@@ -84,18 +77,12 @@ def plans_of_operator(name: str, kernel: Callable[..., Any], *, mirrored: bool =
             return NotImplemented
         operand = operand_of(like, other)
         if operand is NotImplemented:
-            return _by_foreign(name, kernel, x1, x2, like)
-        x1, x2 = (operand, like) if mirrored else (like, operand)
-        return plans[type(operand)](x1, x2)
+            answer, operand = _by_foreign(name, kernel, x1, x2, like)
+            if operand is NotImplemented:
+                return answer
+        return plans[type(operand)](*((operand, like) if mirrored else (like, operand)))
 
-    def plan(rules: Rules, kinds: Kinds) -> Callable[..., Any]:
-        (kind,) = kinds.values()
-        if not is_operand(kind):
-            return foreign
-        both = (kind, BlobCore) if mirrored else (BlobCore, kind)
-        return Plan(rules, dict(enumerate(both)), foreign, like=int(mirrored)).run
-
-    plans = Plans(rules_of_kernel(kernel)._replace(plan=plan))
+    plans = plans_of_operands(rules_of_kernel(kernel), foreign, int(mirrored))
     return plans
 
 
@@ -112,34 +99,29 @@ def operand_of(like: Any, x: Any) -> Any:
 
 
 def _by_foreign(name: str, kernel: Callable[..., Any], x1: Any, x2: Any, like: Any) -> Any:
-    """Compute an operator with an object that is no array, as ndarray's operators do."""
-    other = x2 if like is x1 else x1
-    number = is_number(other) or (kernel in _COMPARISONS and _is_comparable(other))
+    """Compute an operator with an object that is no array, as ndarray's operators do.
+
+    Returns the result, or an operand that the object becomes; NotImplemented for what is not.
+    """
     mirrored = like is x1
-    answer = NotImplemented
+    other = x2 if mirrored else x1
+    answer = operand = NotImplemented
     if is_ndarray_like(other):
         answer = by_array(name, kernel, x1, x2, like)
-    elif number:
+    elif is_number(other) or (kernel in _COMPARISONS and _is_comparable(other)):
         answer = answer_of(name, kernel, like, other) if mirrored else NotImplemented
-        answer = _by_value(kernel, x1, x2, like) if answer is NotImplemented else answer
+        array = np.asarray(other)
+        if answer is NotImplemented and array.dtype.hasobject:
+            # Python compares these, on the host.
+            require_device(HOST.device, kernel.__name__)
+            answer = like.asarray(kernel(np.asarray(like), array), device=like.device)
+        elif answer is NotImplemented:
+            operand = converted(array, like)
     elif not (like.shape or isinstance(other, Sequence)) and has_operator(
         name, other, mirrored=mirrored
     ):
         answer = by_array(name, kernel, x1, x2, like)
-    return answer
-
-
-def _by_value(kernel: Callable[..., Any], x1: Any, x2: Any, like: Any) -> Any:
-    """Compute with the values of an object that is no array."""
-    array = np.asarray(x2 if like is x1 else x1)
-    if array.dtype.hasobject:
-        # Python compares these, on the host.
-        require_device(HOST.device, kernel.__name__)
-        return like.asarray(kernel(np.asarray(like), array), device=like.device)
-    operand = converted(array, like)
-    if operand is NotImplemented:
-        return NotImplemented
-    return binary(kernel, like, operand) if like is x1 else binary(kernel, operand, like)
+    return answer, operand
 
 
 def _is_comparable(x: Any) -> bool:

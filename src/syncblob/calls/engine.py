@@ -30,7 +30,7 @@ from syncblob.devices.host import LARGE
 from syncblob.interop.adopt import array_in
 from syncblob.memory import CONST, MUTABLE, from_the_start
 from syncblob.memory.loans import Reference
-from syncblob.memory.operations import leave_room, lines
+from syncblob.memory.operations import leave_room, line
 from syncblob.transfers import may_compute_directly
 
 if TYPE_CHECKING:
@@ -46,7 +46,6 @@ Kinds = Mapping[int | str, type]
 # nothing has changed.
 _START = """
 def run({signature}):
-    {find}
     home = like.home
     direct = home.direct
     if not (direct or (home.native and not home.bounded)):
@@ -54,7 +53,7 @@ def run({signature}):
 """
 # On a device that queues work. Its arrays are not in use any more when the call has to begin again.
 _QUEUE = """
-def run(like, {given}):
+def run({signature}):
     home = like.home
 """
 # In this order; see `BlobCore`.
@@ -130,7 +129,7 @@ _CALL = """
 """
 _CALL_QUEUED = """
     try:
-        if lines:
+        if line:
             leave_room(home)
         result = {compute}
     except MemoryError:
@@ -222,7 +221,7 @@ _NAMES: dict[str, Any] = {
     "MUTABLE": MUTABLE,
     "SCALAR_CLASSES": SCALAR_CLASSES,
     "SUPPORTED": SUPPORTED,
-    "lines": lines,
+    "line": line,
     "ndarray": ndarray,
 }
 _FUNCTIONS = (
@@ -315,7 +314,6 @@ class Plan:
         words = {
             "given": given,
             "signature": f"like, {given}" if self._like is None else given,
-            "find": "" if self._like is None else f"like = x{self._like}",
             "call": f"{call}, a0" if in_place else call,
             "operands": "".join([*owners, *(f"*items{n}, " for n in items)]),
             "apart": "".join(f" and result is not a{n}" for n in arrays),
@@ -352,7 +350,8 @@ class Plan:
             steps += [(_ASK, 0), (_CALL_ELEMENTWISE, 0), (_GIVE, 0)]
         else:
             steps += [(_ASK, 0), (_CALL, 0), *((_ITEM, n) for n in items), (_GIVE, 0)]
-        return "".join(step.format(n=n, **words) for step, n in steps)
+        text = "".join(step.format(n=n, **words) for step, n in steps)
+        return text if self._like is None else text.replace(f"x{self._like}", "like")
 
     # --- what the text calls ---------------------------------------------------------------------
 
@@ -371,17 +370,18 @@ class Plan:
 
     def _elsewhere(self, like: Any, *values: Any) -> Any:
         """Make a call on a device for which room may have to be made, or that queues work."""
+        call = values if self._like is not None else (like, *values)
         if like.home.queues and HOST.direct:
             if self._queue is None:
                 known = {"Blob", "integers", *(["target"] if self._rules.check else [])}
                 simple = not self._rules.indexes and known >= {*self._roles.values()}
                 self._queue = self._made(_QUEUE, _decline, _decline) if simple else _decline
             with suppress(MemoryError):
-                result = self._queue(like, *values)
+                result = self._queue(*call)
                 if result is not None:
                     return result
         if "ndarray" in self._roles.values():
-            return self._foreign(*([like] if self._like is None else []), *values)
+            return self._foreign(*call)
         return self.begin(like, *values)
 
     def _is_certain(self, home: Home, values: tuple[Any, ...]) -> bool:

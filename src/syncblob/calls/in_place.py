@@ -10,15 +10,13 @@ import numpy as np
 from syncblob import _corrected as corrected
 from syncblob._dtypes import SCALARS, can_hold
 from syncblob.arrays.foreign import is_array, is_ndarray_like
-from syncblob.blob.core import BlobCore
-from syncblob.calls.elementwise import is_operand, operand_of
-from syncblob.calls.engine import Plan, Plans
+from syncblob.calls.elementwise import operand_of, plans_of_operands
 from syncblob.calls.foreign_operators import answer_of, known_form
 from syncblob.calls.operands import is_number
-from syncblob.calls.tables import Rules, keeps_dtype, rules_in_place
+from syncblob.calls.tables import keeps_dtype, rules_in_place
 
 if TYPE_CHECKING:
-    from syncblob.calls.engine import Kinds
+    from syncblob.calls.engine import Plans
 
 
 def plans_in_place(name: str, kernel: Callable[..., Any]) -> Plans:
@@ -49,13 +47,7 @@ def plans_in_place(name: str, kernel: Callable[..., Any]) -> Plans:
             answer = plans[type(number)](like, number)
         return answer
 
-    def plan(rules: Rules, kinds: Kinds) -> Callable[..., Any]:
-        (kind,) = kinds.values()
-        if not is_operand(kind):
-            return foreign
-        return Plan(rules, {0: BlobCore, 1: kind}, foreign, like=0).run
-
-    plans = Plans(rules_in_place(kernel, _check)._replace(plan=plan))
+    plans = plans_of_operands(rules_in_place(kernel, _check), foreign, 0)
     return plans
 
 

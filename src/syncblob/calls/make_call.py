@@ -22,7 +22,7 @@ from syncblob.calls.results import Operand, forgets_newest, give, overwrite
 from syncblob.devices import HOST
 from syncblob.interop.adopt import array_in
 from syncblob.memory import CONST, MUTABLE, compute, has_written
-from syncblob.memory.operations import innermost
+from syncblob.memory.operations import current
 from syncblob.memory.windows import divisible
 from syncblob.transfers import require_device
 
@@ -218,7 +218,7 @@ class Call:
 
     def release(self) -> None:
         """Drop the arrays that were read, so that their memory can be evicted."""
-        operation: Any = innermost()
+        operation: Any = current()
         operation.operands = [target for target, _ in self.late]
         late = [array for _, array in self.late]
         self.operands = [

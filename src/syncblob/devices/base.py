@@ -140,6 +140,13 @@ class Home(ABC):
         """Return whether an array must not be written, in a library with such arrays."""
         return False
 
+    def settle(self, buffer: Any) -> None:  # noqa: B027  # only some have to
+        """Order later computations after all work that may use a buffer."""
+
+    def holder(self, buffer: Any) -> str:
+        """Return what keeps a buffer where it is; empty if it can leave."""
+        return ""
+
     @abstractmethod
     def overlap(self, array: Any, buffer: Any) -> bool:
         """Return whether an array may share memory with a buffer."""
@@ -316,10 +323,6 @@ class Accelerator(Home):
         """
         return True
 
-    def holder(self, buffer: Any) -> str:
-        """Return what keeps a buffer where it is; empty if it can leave."""
-        return ""
-
     def give_back(self) -> bool:
         """Give freed memory that libraries keep back to the device; tell whether there was any."""
         return False
@@ -367,9 +370,6 @@ class Accelerator(Home):
     @abstractmethod
     def synchronize(self) -> None:
         """Block until all work on this device has finished."""
-
-    def settle(self, buffer: Any) -> None:
-        """Order later computations after all work that may use a buffer."""
 
     def is_page_locked(self, host: NDArray[np.uint8]) -> bool:
         """Return whether copies from and to a host buffer run at full speed."""

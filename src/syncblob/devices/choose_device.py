@@ -77,6 +77,9 @@ def _add(kind: str, make: Any) -> None:
 def register(kind: str, make: Callable[[int], Accelerator]) -> None:
     """Register a kind of accelerator in this process.
 
+    Raises ValueError if the kind exists already, or is not an identifier; TypeError if `make`
+    cannot be called.
+
     Parameters
     ----------
     kind
@@ -84,13 +87,6 @@ def register(kind: str, make: Callable[[int], Accelerator]) -> None:
     make
         A function that is called with N when the device is first used. It returns the backend,
         whose `device` is ``"kind:N"``, or raises `syncblob.NoDeviceError` with the reason.
-
-    Raises
-    ------
-    ValueError
-        If the kind exists already, or is not an identifier.
-    TypeError
-        If `make` cannot be called.
     """
     if not callable(make):
         raise TypeError(
@@ -112,10 +108,7 @@ def unregister(kind: str) -> None:
     Blobs on such a device stay usable. The devices keep their backends, even if the kind is
     registered again.
 
-    Raises
-    ------
-    ValueError
-        If the kind is not registered.
+    Raises ValueError if the kind is not registered.
     """
     with _backends_lock.held:
         registered = sorted(factories.keys() - _OWN)
@@ -181,10 +174,7 @@ def current_accelerator() -> Accelerator:
 
     This is the default device, or CuPy's current CUDA device if the default is the host.
 
-    Raises
-    ------
-    NoDeviceError
-        If there is none.
+    Raises NoDeviceError if there is none.
     """
     default = default_device()
     if default != CPU:
@@ -207,15 +197,12 @@ def default_device() -> Device:
 def set_default_device(device: Device | str) -> None:
     """Set the default device of the process, like ``Caffe::set_mode``.
 
+    Raises NoDeviceError if the device is not available. The default is unchanged then.
+
     Parameters
     ----------
     device
         ``"cpu"`` (as at start), ``"cuda:N"`` or ``"simulated:N"``.
-
-    Raises
-    ------
-    NoDeviceError
-        If the device is not available. The default is unchanged then.
     """
     global _process_default  # noqa: PLW0603  # this function sets process-wide state
     device = Device(device)
@@ -231,15 +218,12 @@ def use_device(device: Device | str) -> Iterator[Device]:
     are started in the block. A block that is left in another context, as when another thread closes
     or finalises a generator, ends everywhere, and changes nothing else there.
 
+    Raises NoDeviceError if the device is not available.
+
     Parameters
     ----------
     device
         ``"cpu"``, ``"cuda:N"`` or ``"simulated:N"``.
-
-    Raises
-    ------
-    NoDeviceError
-        If the device is not available.
     """
     device = Device(device)
     home_accelerator(device)

@@ -387,7 +387,7 @@ class CudaBackend(Accelerator):
         push: Push = self._copy("an asynchronous download", host, buffer, down=True, waits=False)
         return push
 
-    def _copy(  # noqa: PLR0913  # a copy, and how it ends
+    def _copy(
         self,
         action: str,
         host: NDArray[np.uint8],

@@ -27,6 +27,9 @@ class Device:
 
     A Device equals its name, and has the same hash, so that code can compare and look up either.
 
+    Raises ValueError if there is no such kind of device. Whether the device is available is not
+    checked.
+
     Parameters
     ----------
     name
@@ -39,11 +42,6 @@ class Device:
         ``"cpu"``, ``"cuda"``, ``"simulated"``, or a kind registered by `syncblob.devices.register`.
     index
         The N of the name; 0 for the host.
-
-    Raises
-    ------
-    ValueError
-        If there is no such kind of device. Whether the device is available is not checked.
     """
 
     __slots__ = ("_name", "index", "type")

@@ -45,10 +45,7 @@ _IN_SINGLE = frozenset(
 class SyclBackend(LibraryHome):
     """One SYCL device.
 
-    Raises
-    ------
-    NoDeviceError
-        If dpnp or the device is missing.
+    Raises NoDeviceError if dpnp or the device is missing.
     """
 
     protocol = _PROTOCOL

@@ -25,6 +25,8 @@ def takes_blobs(
 
     This includes Blobs in lists, tuples and dicts. Transfers are those of `numpy.asarray`.
 
+    Raises TypeError if `write` is a string; ValueError in a call, if a const Blob would be written.
+
     Parameters
     ----------
     function
@@ -39,13 +41,6 @@ def takes_blobs(
     Callable
         A function that calls `function`. If the result is, or contains, an array that replaced a
         Blob, the Blob is returned instead; other results are unchanged.
-
-    Raises
-    ------
-    TypeError
-        If `write` is a string.
-    ValueError
-        In a call, if a const Blob would be written.
 
     Examples
     --------

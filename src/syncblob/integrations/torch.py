@@ -54,6 +54,10 @@ def parameters_to_blobs(
     The parameters stay the same objects, so optimizers, hooks and tied modules keep working. They
     become parameters as returned by `syncblob.Blob.as_parameter`. Buffers stay tensors.
 
+    Raises TypeError if `module` is not a module, or a parameter is lazy, of another class, without
+    dense memory, or of a dtype that Blobs do not support or that has no gradient. No parameter has
+    been changed then; NoDeviceError if the device is not available.
+
     Parameters
     ----------
     module
@@ -68,15 +72,6 @@ def parameters_to_blobs(
         One Blob for each parameter, by the names of ``module.named_parameters()``, which are also
         the names of the Blobs. Without `device`, the Blobs share the parameters' memory, which
         counts as exposed; otherwise they have copies.
-
-    Raises
-    ------
-    TypeError
-        If `module` is not a module, or a parameter is lazy, of another class, without dense
-        memory, or of a dtype that Blobs do not support or that has no gradient. No parameter has
-        been changed then.
-    NoDeviceError
-        If the device is not available.
     """
     if not isinstance(module, torch.nn.Module):
         raise TypeError(

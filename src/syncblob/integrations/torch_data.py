@@ -55,6 +55,11 @@ def to_blobs(batch: Any, device: Device | str | None = None) -> Any:
 
     For hooks such as Lightning's ``transfer_batch_to_device``; `BlobLoader` calls it.
 
+    Raises TypeError if Blobs do not support the dtype of an array, or the batch has a
+    PackedSequence; BufferError, RuntimeError if torch does not export a tensor, such as a sparse,
+    conjugated or float8 one; ValueError if a tensor is on a device that Blobs do not support, such
+    as meta; NoDeviceError if the device is not available.
+
     Parameters
     ----------
     batch
@@ -69,17 +74,6 @@ def to_blobs(batch: Any, device: Device | str | None = None) -> Any:
         Blobs in lists, tuples and dicts of the same types and with the same attributes. Arrays
         already on `device` are shared. Host arrays are copied once, to page-locked memory for a
         CUDA device, so that the upload is asynchronous.
-
-    Raises
-    ------
-    TypeError
-        If Blobs do not support the dtype of an array, or the batch has a PackedSequence.
-    BufferError, RuntimeError
-        If torch does not export a tensor, such as a sparse, conjugated or float8 one.
-    ValueError
-        If a tensor is on a device that Blobs do not support, such as meta.
-    NoDeviceError
-        If the device is not available.
     """
     target = home_of(device).device
 
@@ -117,6 +111,8 @@ class BlobLoader:
     Before a batch is returned, the next ones are taken from the loader and their uploads started.
     Each iteration over a BlobLoader is one over the loader.
 
+    Raises ValueError if `ahead` is negative; NoDeviceError if the device is not available.
+
     Parameters
     ----------
     loader
@@ -131,13 +127,6 @@ class BlobLoader:
     ----------
     loader, device, ahead
         The arguments.
-
-    Raises
-    ------
-    ValueError
-        If `ahead` is negative.
-    NoDeviceError
-        If the device is not available.
     """
 
     def __init__(

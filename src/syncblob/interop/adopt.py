@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from syncblob.devices.base import Accelerator, Home
 
 
-def adopt(  # noqa: PLR0913  # an array, its target, and its ownership
+def adopt(
     array: Any,
     *,
     dtype: np.dtype[np.generic] | None,

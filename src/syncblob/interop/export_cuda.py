@@ -56,7 +56,7 @@ def _require_dtype(layout: Layout, protocol: str) -> None:
         raise AttributeError(f"{protocol}: it does not support bfloat16; use DLPack")
 
 
-def array_over_memory(  # noqa: PLR0913  # an access, and what is made of it
+def array_over_memory(
     memory: SyncedMemory,
     side: Side,
     layout: Layout,
@@ -93,7 +93,7 @@ def for_cupy(memory: SyncedMemory, side: Side, lender: Any) -> Callable[[], Any]
     return lambda: cupy.from_dlpack(lender)
 
 
-def interface(  # noqa: PLR0913  # a Blob, and what is made of it
+def interface(  # a Blob, and what is made of it
     memory: SyncedMemory,
     side: Side,
     layout: Layout,

@@ -107,7 +107,7 @@ def export(  # noqa: PLR0913  # the keywords of the protocol
     return capsule_of(home, array, stream, max_version, reported, flags)
 
 
-def capsule_of(  # noqa: PLR0913, PLR0917  # a capsule
+def capsule_of(
     home: Home,
     array: Any,
     stream: Any,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from syncblob._layout import Layout
 
 
-def to_ndarray(  # noqa: PLR0913  # the export, and the protocol's keywords
+def to_ndarray(
     memory: SyncedMemory,
     layout: Layout,
     dtype: DTypeLike | None,

@@ -10,7 +10,7 @@ from syncblob.devices import Side
 from syncblob.memory.changes import commit, finish_write, plan, take
 from syncblob.memory.ledger import note_use
 from syncblob.memory.loans import BORROW, EXPOSED, SHARED, Unannounced, announce, require_announced
-from syncblob.memory.room import shortage_of
+from syncblob.memory.room import Shortage
 from syncblob.memory.state_machine import CONST, MUTABLE, OVERWRITE, Access
 from syncblob.memory.verify import Watch
 from syncblob.memory.windows import provide
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     HandOut = Callable[[Ledger, Side, Window, Layout], Any]
 
 
-def acquire(  # noqa: C901, PLR0912, PLR0913, PLR0917  # an access; inlined, because calls take time
+def acquire(  # noqa: C901, PLR0912, PLR0913  # an access; inlined, because calls take time
     ledger: Ledger,
     side: Side,
     access: Access,
@@ -79,7 +79,7 @@ def acquire(  # noqa: C901, PLR0912, PLR0913, PLR0917  # an access; inlined, bec
                     access = MUTABLE
                 buffer = buffers.windows[side].whole
                 if buffer is None and side:
-                    buffer = provide(ledger, side, start, stop, reason, layout)
+                    buffer = provide(ledger, side, (start, stop), reason, layout)
                 if ledger.moving:
                     if writes or buffer is None or not ledger.spans.common(start, stop) & mine:
                         ledger.refuse_reentry()
@@ -117,14 +117,13 @@ def acquire(  # noqa: C901, PLR0912, PLR0913, PLR0917  # an access; inlined, bec
         except Unannounced as unannounced:
             stale = unannounced.stale
         except MemoryError as error:
-            if not locked:
-                shortage = shortage_of(error, ledger.buffers.home(side), reason)
-            if shortage is None:
+            shortage = Shortage(ledger.buffers.home(side), reason)
+            if locked or not shortage.take(error):
                 raise
         if shortage is not None:
             # Outside of the handler: the error keeps frames alive, and these keep arrays.
             args = ledger, side, access, layout, reason, fill
-            return shortage.repeat(acquire, args, {"locked": True, "announced": announced})
+            return shortage.repeat(acquire, *args, locked=True, announced=announced)
         if stale is not None:
             announce(reason, stale, announced)
 
@@ -170,7 +169,7 @@ def borrow(ledger: Ledger, side: Side, window: Window, layout: Layout) -> Any:
     return array
 
 
-def alias(  # noqa: PLR0913, PLR0917  # an alias, and its consumer
+def alias(
     kind: str, target: object | None, ledger: Ledger, side: Side, window: Window, layout: Layout
 ) -> Any:
     """Return a writable alias; see `SyncedMemory.export`."""
@@ -180,7 +179,7 @@ def alias(  # noqa: PLR0913, PLR0917  # an alias, and its consumer
     return array
 
 
-def note_alias(  # noqa: PLR0913, PLR0917  # an alias, and its consumer
+def note_alias(
     kind: str, target: object, ledger: Ledger, side: Side, window: Window, layout: Layout
 ) -> None:
     """Record an array that lies over a buffer already as an alias; see `SyncedMemory.track`."""
@@ -190,7 +189,7 @@ def note_alias(  # noqa: PLR0913, PLR0917  # an alias, and its consumer
         home.lend(window.view(home, layout, writable=True, own=True))
 
 
-def export_watched(  # noqa: PLR0913, PLR0917  # an access, and its consumer
+def export_watched(
     ledger: Ledger, side: Side, layout: Layout, reason: str, kind: str, target: object | None
 ) -> Any:
     """Return a const export that is checked. Call it under the lock."""
@@ -217,7 +216,7 @@ def export_watched(  # noqa: PLR0913, PLR0917  # an access, and its consumer
 # --- what cannot be tracked -----------------------------------------------------------------------
 
 
-def expose(  # noqa: PLR0913  # a range, and who writes
+def expose(
     ledger: Ledger,
     side: Side,
     noted: NotedPlace | None = None,

@@ -18,7 +18,7 @@ import numpy as np
 from syncblob._formatting import extend, human_bytes
 from syncblob._source_lines import user_line
 from syncblob.devices import HOST, Accelerator, Side, current_accelerator, home_of
-from syncblob.memory.operations import leave_room
+from syncblob.memory.operations import allocate
 from syncblob.transfers import Copying, open_logs, running_guards, transfer
 
 if TYPE_CHECKING:
@@ -41,8 +41,8 @@ def allocate_on_host(
 ) -> NDArray[np.uint8]:
     """Allocate on the host as an accelerator wants it, by default that of the default device."""
     partner: Any = accelerator or home_of()
-    allocate = HOST.allocate if partner is HOST else partner.allocate_host
-    buffer: NDArray[np.uint8] = allocate(nbytes, zeroed=zeroed)
+    make = HOST.allocate if partner is HOST else partner.allocate_host
+    buffer: NDArray[np.uint8] = make(nbytes, zeroed=zeroed)
     return buffer
 
 
@@ -245,8 +245,7 @@ class Buffers:
         if not side:
             return allocate_on_host(nbytes, self.accelerator, zeroed=zeroed)
         accelerator: Any = self.home(side)
-        leave_room(accelerator)
-        buffer = accelerator.allocate(nbytes, zeroed=zeroed)
+        buffer = allocate(accelerator, nbytes, zeroed=zeroed)
         self.add(accelerator)
         return buffer
 
@@ -334,7 +333,7 @@ class Buffers:
             parts = each.part(low, high), window.part(low, high)
             self.move(origin, side, *parts, low, reason, because)
 
-    def fill(  # noqa: PLR0913, PLR0917  # a range, and what the log says of it
+    def fill(
         self, source: Source | None, side: Side, window: Window, start: int, stop: int, reason: str
     ) -> None:
         """Fill a range of a window from a source, or with zeros; the accelerator's by an upload."""

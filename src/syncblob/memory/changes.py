@@ -23,7 +23,7 @@ from syncblob.devices.base import WRITERS
 from syncblob.memory.buffers import Window, Windows
 from syncblob.memory.ledger import REMEMBERED, Transition, note_arrival, note_use, noted_user
 from syncblob.memory.loans import NO_LOANS, require_announced, restore
-from syncblob.memory.operations import innermost_of, is_written_elsewhere, reside
+from syncblob.memory.operations import is_written_elsewhere, reside, running
 from syncblob.memory.spans import Run, Spans
 from syncblob.memory.state_machine import (
     COLUMNS,
@@ -99,7 +99,7 @@ class Change(NamedTuple):
     needed: int | None = None
 
 
-def plan(  # noqa: C901, PLR0913, PLR0917  # the usual access is planned without a call
+def plan(  # noqa: C901  # the usual access is planned without a call
     ledger: Ledger,
     side: Side,
     access: Access,
@@ -162,7 +162,7 @@ def plan(  # noqa: C901, PLR0913, PLR0917  # the usual access is planned without
     return Change(*change)
 
 
-def shorten(  # noqa: PLR0913, PLR0917  # an access, and its plan
+def shorten(  # noqa: PLR0913  # an access, and its plan
     ledger: Ledger,
     pieces: Sequence[Run],
     after: Spans,
@@ -286,7 +286,7 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
             pieces
             and planner is plan
             and not writes
-            and (WRITERS or len(innermost_of) > 1)
+            and (WRITERS or len(running) > 1)
             and all(piece[2] for piece in pieces)
             and is_written_elsewhere(ledger)
         ):
@@ -402,7 +402,7 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
     return window
 
 
-def take(  # noqa: PLR0913  # a range
+def take(
     ledger: Ledger, side: Side, start: int, stop: int, reason: str = "", *, everything: bool = False
 ) -> None:
     """Make a side the only holder of what it shares in a range, or of everything in it."""

@@ -20,7 +20,7 @@ from syncblob.memory import changes
 from syncblob.memory.buffers import next_serial
 from syncblob.memory.changes import Change, commit
 from syncblob.memory.ledger import Upload
-from syncblob.memory.operations import is_written_elsewhere, leave_room
+from syncblob.memory.operations import allocate, is_written_elsewhere
 from syncblob.memory.room import in_room
 from syncblob.memory.spans import Run
 from syncblob.memory.state_machine import CONST, MUTABLE, Access, Head, head_over, plan_access
@@ -46,9 +46,7 @@ class ElsewhereError(MemoryError):
         self.home: Home = home
 
 
-def gather(  # noqa: C901  # each place that elements may come from
-    ledger: Ledger, side: Side, layout: Layout, reason: str
-) -> Any:
+def gather(ledger: Ledger, side: Side, layout: Layout, reason: str) -> Any:
     """Copy elements into a new C-contiguous array on one side, each from a side that holds it.
 
     Call it under the memory's lock. See `SyncedMemory.gather`.
@@ -68,19 +66,10 @@ def gather(  # noqa: C901  # each place that elements may come from
         return home.compute(home.copy, array)
     dense = Layout.c_order(layout.shape, layout.dtype)
     try:
-        leave_room(home)
-        target = home.allocate(dense.nbytes)
+        target = allocate(home, dense.nbytes)
     except MemoryError as error:
         buffers.explain_shortage(error, side, dense.nbytes, reason, dense)
         raise
-    held = spans.alike(*reach)
-    if layout.contiguous and held and not held >> side & 1:
-        origin = _origin(ledger, side, held, *reach)
-        other = buffers.containing(origin, *reach)
-        if other is not None:
-            # The usual case, such as one number: a single copy.
-            buffers.move(origin, side, other.part(*reach), target, layout.start, reason)
-            return home.view(target, dense, writable=True)
     for offset, part in _parts(layout, ledger, 0):
         place = target[offset : offset + part.nbytes]
         held = spans.common(part.start, part.stop)
@@ -194,12 +183,10 @@ def push_from_host(
     push(ledger, side, stream, start, stop, "async_gpu_push")
 
 
-def push(  # noqa: PLR0913, PLR0917  # a copy
-    ledger: Ledger, side: Side, stream: object, start: int, stop: int, reason: str
-) -> None:
+def push(ledger: Ledger, side: Side, stream: object, start: int, stop: int, reason: str) -> None:
     """Start to upload the bytes of a range that the host holds and an accelerator lacks."""
     if ledger.buffers.windows[side].whole is None:
-        provide(ledger, side, start, stop, reason)
+        provide(ledger, side, (start, stop), reason)
     ledger.await_uploads(Side.HOST, MUTABLE, start, stop)
     commit(ledger, _plan_push, Side.HOST, MUTABLE, start, stop, reason, (side, stream))
 
@@ -245,7 +232,7 @@ def _plan_push(  # a copy
     )
 
 
-def _start(  # noqa: PLR0913, PLR0917  # a copy
+def _start(
     origin: Side, stream: object, uploads: list[Upload], ledger: Ledger, change: Change, reason: str
 ) -> tuple[Windows, Sequence[Upload]]:
     """Start to copy the pieces of a push or a pull, and list them."""
@@ -285,13 +272,8 @@ def upload(accelerator: Accelerator, contents: NDArray[np.uint8], reason: str) -
     Logs and guards see a transfer of a memory of its own, with this reason.
     """
     nbytes = contents.nbytes
-    buffer = in_room(accelerator, reason, MemoryError, _allocate, accelerator, nbytes)
+    buffer = in_room(accelerator, reason, MemoryError, allocate, accelerator, nbytes)
     if nbytes:
         copying = Copying(accelerator, reason, next_serial())
         transfer(copying, "upload", nbytes, 0, accelerator.upload, contents, buffer)
     return buffer
-
-
-def _allocate(accelerator: Accelerator, nbytes: int) -> Any:
-    leave_room(accelerator)
-    return accelerator.allocate(nbytes)

@@ -140,7 +140,7 @@ class Loans:
         # The last borrows that ended, each with the memory's history at that time.
         self.ended: tuple[tuple[Loan, tuple[Transition, ...]], ...] = ()
 
-    def lend(  # noqa: PLR0913, PLR0917  # a range, and to whom
+    def lend(
         self,
         target: object,
         kind: str,

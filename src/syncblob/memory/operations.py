@@ -1,23 +1,21 @@
 """Operations that run, with the operands that they pin, and the line of those that wait for room.
 
-Operations *pin* their operands, which are not evicted for others meanwhile. Of those that need more
-room than there is only the outermost waits, and nothing is in use then, because it begins again:
-two that waited with what they have for the rest of what they need would wait for each other.
+Operations *pin* their operands, which are not evicted for others meanwhile. One that needs more
+room than there is waits with nothing in use, and begins again: two that waited with what they have
+for the rest of what they need would wait for each other. One within another is a part of that.
 
 Ledgers with buffers on an accelerator are *residents* of it, and Blobs with arrays over them are
-*keepers*. Both are only referred to weakly.
+*keepers*. These, and operations, are only referred to weakly.
 """
 
 from __future__ import annotations
 
 import os
 import threading
-import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
-from syncblob._locks_lost_in_fork import LostLock
 from syncblob._weak_list import WeakList
 from syncblob.devices import HOST
 from syncblob.devices.base import WRITERS
@@ -26,26 +24,11 @@ if TYPE_CHECKING:
     from syncblob.devices import Accelerator
     from syncblob.devices.base import Home
     from syncblob.memory.buffers import Window
-    from syncblob.memory.ledger import Ledger
-
-# The seconds for which the first in line waits, those between two tries, and the tries before which
-# no other thread was at work that it needs to give up. A thread may be between two operations.
-PATIENCE, PAUSE, IDLE = 5.0, 0.005, 6
-
-# The attribute of an error of what an outer operation begins again: the home that is short of room.
-SHORT_OF = "short_of_memory"
+    from syncblob.memory.ledger import Ledger, Shortcut
 
 
 class NotNowError(MemoryError):
-    """An access has to wait for another thread, and for no room."""
-
-
-class NotFirstError(NotNowError):
-    """An allocation has to wait, because another thread has waited longer for room."""
-
-    def __init__(self, home: Home) -> None:
-        super().__init__(f"another thread has waited longer for memory of {home.device}")
-        self.home: Home = home
+    """A call has to wait for another thread, and evictions do not help."""
 
 
 class Operation:
@@ -53,82 +36,64 @@ class Operation:
 
     Attributes
     ----------
-    operands, outer
-        What it pins, and the operation of the same thread in which it runs.
+    operands
+        What it pins.
     written
         Whether it may have written, and cannot begin again.
-    last
-        Whether it has waited, and does not begin again either.
-    waiting
-        Whether it waits, with nothing in use.
     """
 
-    # In the class, because each assignment would slow every operation.
+    # In the class, because an assignment would slow every operation.
     written: bool = False
-    last: bool = False
-    waiting: bool = False
 
-    def __init__(self, operands: Any, outer: Operation | None) -> None:
+    def __init__(self, operands: Any) -> None:
         self.operands: Any = operands
-        self.outer: Operation | None = outer
 
 
-# The innermost operation of each thread.
-innermost_of: dict[int, Operation] = {}
+# The operation of each thread. What an interrupt leaves here does not live.
+running: dict[int, ref[Operation]] = {}
 
 
-def run(operation: Operation, function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
-    """Call a function as an operation of this thread."""
-    thread = threading.get_ident()
+def current() -> Operation | None:
+    """Return the operation that runs on this thread."""
+    known = running.get(threading.get_ident())
+    return None if known is None else known()
+
+
+def run(operation: Operation, function: Callable[..., Any], args: Any, keywords: Any) -> Any:
+    """Call a function as an operation of this thread. Within another one, it is a part of that."""
+    if current() is not None:
+        return function(*args, **keywords)
+    thread, known = threading.get_ident(), ref(operation)
     try:
-        innermost_of[thread] = operation
-        if len(innermost_of) > 1:
+        running[thread] = known
+        if len(running) > 1:
             # Writes on the host are noted as soon as threads work side by side.
             HOST.writers = WRITERS
         return function(*args, **keywords)
     finally:
-        if operation.outer is None:
-            innermost_of.pop(thread, None)
-        else:
-            innermost_of[thread] = operation.outer
-
-
-def innermost() -> Operation | None:
-    """Return the innermost operation of this thread."""
-    return innermost_of.get(threading.get_ident())
-
-
-def has_written() -> None:
-    """Tell that the operation of this thread may have written, and must not begin again."""
-    operation = innermost()
-    while operation is not None:
-        operation.written = True
-        operation = operation.outer
+        running.pop(thread, None)
 
 
 def attempt(function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
     """Call a function that the caller knows what to do without: it evicts, but waits for nobody."""
-    return run(Operation((args, keywords), innermost()), function, *args, **keywords)
+    return run(Operation((args, keywords)), function, args, keywords)
 
 
-def run_writer(operands: Any, function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
-    """Call a function that writes Blobs or memories, the operands."""
-    operation = Operation(operands, innermost())
-    operation.written = True
-    has_written()
-    return run(operation, function, *args, **keywords)
+def has_written() -> None:
+    """Tell that the operation of this thread may have written, and must not begin again."""
+    operation = current()
+    if operation is not None:
+        operation.written = True
 
 
 def pins(*, own: bool = True, others: bool = True) -> set[Any]:
     """Return the ledgers and homes that operations use."""
     found: set[Any] = set()
     this = threading.get_ident()
-    for thread, innermost_there in [*innermost_of.items()]:
-        operation: Operation | None = innermost_there
-        if not innermost_there.waiting and (own if thread == this else others):
-            while operation is not None:
-                _add_used(operation.operands, found)
-                operation = operation.outer
+    for thread, known in [*running.items()]:
+        operation = known() if (own if thread == this else others) else None
+        if operation is not None:
+            _add_used(operation.operands, found)
     return found
 
 
@@ -157,77 +122,44 @@ def is_written_elsewhere(ledger: Ledger) -> bool:
 
 # --- the line -------------------------------------------------------------------------------------
 
-# The places in line. `_turn` tells that one has left.
-lines: dict[Home, list[Place]] = {}
-_turn = threading.Condition()
+
+# Those who stand in line, in the order in which they came: each has a `home`, which is None if it
+# has left, and a `thread`. `turn` tells that one has left.
+line: list[Any] = []
+turn = threading.Condition()
+
+
+def first_in_line(home: Home) -> Any:
+    """Return who has stood in line for a home for the longest time; None if nobody does."""
+    return next((each for each in list(line) if each.home is home), None)
 
 
 def leave_room(home: Home) -> None:
     """Call this before an allocation: let threads that stand in line go first.
 
-    Raises
-    ------
-    NotFirstError
-        If another thread is the first, unless this one has written, and so has something in use.
+    Raises NotNowError if another one is the first, unless this one has written, and so has
+    something in use.
     """
     # Nearly always, there is none.
-    line = lines.get(home) if lines else None
-    if line:
-        operation = innermost()
+    first = first_in_line(home) if line else None
+    if first is not None and first.thread != threading.get_ident():
+        operation = current()
         if operation is None or not operation.written:
-            for first in line[:1]:
-                if first.thread != threading.get_ident():
-                    raise NotFirstError(home)
+            raise NotNowError(f"another thread has waited longer for memory of {home.device}")
 
 
-class Place:
-    """A place in the line of a home; not in line for who has something in use, and only waits."""
-
-    __slots__ = ("_began", "_home", "_idle", "_stands", "thread")
-
-    def __init__(self, home: Home, *, stands: bool) -> None:
-        self.thread: int = threading.get_ident()
-        self._home: Home = home
-        self._stands: bool = stands
-        self._began: float = 0.0
-        self._idle: int = 0
-
-    def wait(self) -> bool:
-        """Wait for the turn, or else a little. Return False if no other thread may free any."""
-        if threading.active_count() == 1:
-            return False
-        with _turn:
-            line = lines.setdefault(self._home, [])
-            if self._stands and self not in line:
-                line.append(self)
-            if self in line and line[0] is not self:
-                while line[0] is not self:
-                    _turn.wait(10 * PAUSE)
-                return True
-            _turn.wait(PAUSE)
-        self._began = self._began or time.monotonic()
-        at_work = self._home in pins(own=False) or bool(WRITERS)
-        self._idle = 0 if at_work else self._idle + 1
-        return self._idle < IDLE and time.monotonic() - self._began < PATIENCE
-
-    def leave(self) -> None:
-        """Let the next one be the first."""
-        if lines:
-            with _turn:
-                line = lines.get(self._home, [])
-                if self in line:
-                    line.remove(self)
-                if not line:
-                    lines.pop(self._home, None)
-                _turn.notify_all()
+def allocate(home: Home, nbytes: int, *, zeroed: bool = False) -> Any:
+    """Allocate a buffer, unless another thread is the first in line; see `leave_room`."""
+    leave_room(home)
+    return home.allocate(nbytes, zeroed=zeroed)
 
 
 def _after_fork_in_child() -> None:
-    global _turn  # noqa: PLW0603  # another thread may have held its lock
-    _turn = threading.Condition()
-    lines.clear()
-    for thread in {*innermost_of} - {threading.get_ident()}:
-        del innermost_of[thread]
+    global turn  # noqa: PLW0603  # another thread may have held its lock
+    turn = threading.Condition()
+    line.clear()
+    for thread in {*running} - {threading.get_ident()}:
+        del running[thread]
     WRITERS.clear()
 
 
@@ -266,20 +198,12 @@ def accelerators_in_use() -> list[Accelerator]:
     return [*_residents]
 
 
-def if_free(lock: Any, function: Callable[..., int], *args: Any, again: bool = False) -> int:
-    """Call a function under a lock. Return 0, and never wait, if the lock is taken.
+def let_go(gone: Callable[[Shortcut], bool]) -> bool:
+    """Let Blobs drop arrays over windows that are gone; return whether there were any."""
+    return True in [blob._let_go(gone) for blob in keepers()]
 
-    Another thread that has it may be waiting for this one; and this one is in an access, unless
-    `again` tells that it may take the lock again.
-    """
-    if isinstance(lock, LostLock) or (lock._is_owned() and not again):  # has no public name
-        return 0
-    taken: list[bool] = []
-    try:
-        # One call in C takes the lock and notes it, and none comes before the release. So no
-        # interrupt leaves the lock held.
-        taken.extend(filter(None, map(lock.acquire, (False,))))
-        return function(*args) if taken else 0
-    finally:
-        if taken:
-            lock.release()
+
+def settle() -> None:
+    """Make the memories of results, so that they can be found."""
+    for blob in keepers():
+        blob._settle()

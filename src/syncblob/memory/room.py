@@ -1,320 +1,392 @@
 """Room on a device: calls that fail for lack of it evict buffers, or wait, and are made again.
 
-`memory_summary` tells what lies there, and what keeps it.
+The least recently used goes first. A use of a buffer through its shortcut records nothing. Each
+search for a buffer to evict revokes the shortcuts of all, and leaves its number as their epoch. The
+next one sees which were asked for since, or replaced. So the age of a buffer counts searches.
 """
 
 from __future__ import annotations
 
 import gc
-from threading import get_ident
-from typing import TYPE_CHECKING, Any, NamedTuple
+import itertools
+import threading
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple, SupportsFloat
 
-from syncblob._formatting import counted, extend, human_bytes
-from syncblob.devices import HOST, Accelerator, Device, accelerator
-from syncblob.devices.base import NEEDED, WRITERS
-from syncblob.memory.eviction import make_room, settle
+from syncblob._formatting import extend, human_bytes
+from syncblob._locks_lost_in_fork import Lock, if_free
+from syncblob.devices import Side
+from syncblob.devices.base import NEEDED, WRITERS, BesideCaptureError
+from syncblob.errors import TransferGuardError
+from syncblob.memory import operations
+from syncblob.memory.memory_summary import rows
 from syncblob.memory.operations import (
-    SHORT_OF,
     NotNowError,
     Operation,
-    Place,
     accelerators_in_use,
-    innermost,
-    innermost_of,
+    current,
+    first_in_line,
     leave_room,
+    let_go,
     pins,
     residents,
+    run,
+    settle,
 )
+from syncblob.memory.state_machine import MUTABLE
+from syncblob.memory.windows import free
+from syncblob.transfers import EVICTION, count_eviction
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from syncblob._source_lines import SourceLine
+    from syncblob.devices import Accelerator
     from syncblob.devices.base import Home
+    from syncblob.memory.ledger import Ledger
+
+# The seconds for which the first in line waits, those between two tries, and the tries before which
+# no other thread was at work that it needs to give up. A thread may be between two operations.
+PATIENCE, PAUSE, IDLE = 5.0, 0.005, 6
+
+# The attribute of an error after which an operation begins again: the home that is short of room.
+_SHORT_OF = "short_of_memory"
+
+
+class Evictable(NamedTuple):
+    """A buffer that may be evicted, for an eviction policy.
+
+    Attributes
+    ----------
+    nbytes
+        Its size.
+    newest
+        The bytes that are only there. An eviction downloads them.
+    age
+        How many evictions ago its Blob was last used.
+    name
+        The name of its Blob; empty if it has none.
+    """
+
+    nbytes: int
+    newest: int
+    age: int
+    name: str
+
+
+def _by_age(buffer: Evictable) -> float:
+    """Return how long ago the buffer was used, by the copies that bring it back.
+
+    What is only there is copied twice.
+    """
+    return (1 + buffer.age) / (1 + buffer.newest / max(buffer.nbytes, 1))
+
+
+class _Search(NamedTuple):
+    """The epoch of shortcuts that were not used since a search, the last to have found a use."""
+
+    number: int
+
+
+_policy: Callable[[Evictable], float] = _by_age
+_scoring = False
+_clock = itertools.count()
+
+# Held by one thread that makes room at a time. It waits for no other lock of a memory.
+_making_room = Lock()
+
+
+def set_eviction_policy(policy: Callable[[Evictable], float] | None) -> None:
+    """Set the function that scores buffers; that with the highest score is evicted first.
+
+    Parameters
+    ----------
+    policy
+        Takes an `Evictable`. None means the default: what was used longest ago, weighted by the
+        copies that bring it back. Of equal scores, the buffer that was allocated first goes first.
+    """
+    global _policy  # noqa: PLW0603  # a setting of the process
+    if policy is not None and not callable(policy):
+        raise TypeError(f"expected a function of an Evictable, or None, got {policy!r}")
+    _policy = policy or _by_age
+
+
+def _score(policy: Callable[[Evictable], float], buffer: Evictable) -> float:
+    score = policy(buffer)
+    if not isinstance(score, SupportsFloat):
+        raise TypeError(
+            f"expected a number from the function set by set_eviction_policy, got {score!r}"
+        )
+    return float(score)
+
+
+def _candidates(home: Accelerator) -> list[tuple[Ledger, Side, tuple[int, int]]]:
+    """Return the ranges of the windows of a home, that with the highest score first.
+
+    Of equal ones, that comes first which was allocated first.
+    """
+    global _scoring  # noqa: PLW0603  # a policy may use Blobs, and need room itself
+    before, policy, now = _scoring, _by_age if _scoring else _policy, next(_clock)
+    # Not the windows, which would keep their buffers.
+    found: list[tuple[Evictable, tuple[Ledger, Side, tuple[int, int]]]] = []
+    for ledger in residents(home):
+        side = ledger.side_of(home)
+        windows, nbytes = ledger.buffers.windows[side].all, ledger.spans.nbytes
+        age = now - _last_use(ledger, side, now) if windows else 0
+        for window in windows:
+            reach = window.start, min(window.stop, nbytes)
+            newest = sum(run.nbytes for run in ledger.only_on(side, *reach))
+            buffer = Evictable(window.nbytes, newest, age, ledger.buffers.name)
+            found.append((buffer, (ledger, side, reach)))
+    try:
+        _scoring = True
+        found.sort(key=lambda pair: _score(policy, pair[0]), reverse=True)
+    finally:
+        _scoring = before
+    return [place for _, place in found]
+
+
+def _last_use(ledger: Ledger, side: Side, now: int) -> int:
+    """Return the number of the last search that has found a use of a side since the one before.
+
+    The next use shows: it asks for a shortcut. A change of state replaces the epoch.
+    """
+    shortcuts = ledger.shortcuts
+    known = list(shortcuts.known.values())
+    used = any(each.readable for each in known if each.side is side)
+    epoch = shortcuts.epoch
+    if used or type(epoch) is not _Search:
+        epoch = _Search(now)
+        shortcuts.revoke(epoch)
+    return epoch.number
+
+
+# --- making room ----------------------------------------------------------------------------------
+
+
+def make_room(home: Accelerator, reason: str, needed: int) -> bool:
+    """Make room on an accelerator; return whether there may be more than before.
+
+    Freed memory that libraries keep is given back; else buffers are evicted that nobody sees.
+    """
+    with _making_room.held:
+        return home.give_back() or _evict(home, reason, needed)
+
+
+def _evict(home: Accelerator, reason: str, needed: int) -> bool:
+    """Evict the windows with the highest scores that can be, until the bytes needed may fit."""
+    settle()
+    ledgers = [ledger for each in accelerators_in_use() for ledger in residents(each)]
+    windows = {
+        id(w) for ledger in ledgers for of_side in ledger.buffers.windows for w in of_side.all
+    }
+    if let_go(lambda kept: kept.side > 0 and id(kept.buffer) not in windows):
+        # Larger ones have replaced them.
+        return True
+    lacking, freed = home.lacking(needed), 0
+    refusal: Exception | None = None
+    for place in _candidates(home):
+        ledger = place[0]
+        epoch = ledger.shortcuts.epoch
+        try:
+            nbytes = if_free(ledger.lock, _evict_unseen, *place, EVICTION + reason)
+        except (BesideCaptureError, BufferError):
+            # Others need not be waited for, or have no alias.
+            continue
+        except TransferGuardError as error:
+            # Another one may have to move nothing. Its frames would keep arrays alive.
+            refusal = error.with_traceback(None)
+            continue
+        if nbytes:
+            freed += nbytes
+            if type(epoch) is _Search:
+                # This was no use of the windows that are left. Not the same epoch, which a thread
+                # may compare that knows the buffer that is gone.
+                ledger.shortcuts.revoke(_Search(epoch.number))
+            if freed >= lacking:
+                break
+    if refusal and not freed:
+        raise refusal
+    return freed > 0
+
+
+def _evict_unseen(ledger: Ledger, side: Side, reach: tuple[int, int], reason: str) -> int:
+    """Evict a window if nobody sees it, under the lock. Return the bytes freed."""
+    if ledger.moving or (ledger.watch is not None and ledger.watch.lives):
+        return 0
+    try:
+        ledger.await_uploads(Side.HOST, MUTABLE, *reach)
+    except Exception:  # noqa: BLE001  # not of the operation that needs room
+        return 0
+    freed = free(ledger, side, reach, reason, unseen=True) or 0
+    if freed:
+        count_eviction(ledger.buffers.serial, *reach)
+    return freed
+
+
+# --- calls that are made again --------------------------------------------------------------------
 
 
 def from_the_start(function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
     """Call a function; again, from its start, if other threads use the room that it lacks.
 
     The function takes its arrays itself, and tells before it writes. So nothing is in use between
-    two tries, and others can evict its operands. Within another such call, the function is called
-    once, and its error is raised.
+    two tries, and others can evict its operands. Within another such call, that begins again.
     """
-    # As `run`, without the calls.
-    thread = get_ident()
-    outer = innermost_of.get(thread)
-    operation = Operation((args, keywords), outer)
-    if outer is not None and outer.last:
-        operation.last = True
+    operation = Operation((args, keywords))
     try:
-        innermost_of[thread] = operation
-        if len(innermost_of) > 1:
-            HOST.writers = WRITERS
-        try:
-            return function(*args, **keywords)
-        except MemoryError as error:
-            home = vars(error).get(SHORT_OF)
-            if home is None or operation.written or not (outer is None or outer.written):
-                raise
-            shortage = Shortage(error, home, "", MemoryError)
-        # Outside of the handler: the error keeps frames alive, and these keep arrays.
-        return shortage.begin_again(operation, function, args, keywords)
-    finally:
-        if outer is None:
-            innermost_of.pop(thread, None)
-        else:
-            innermost_of[thread] = outer
+        return run(operation, function, args, keywords)
+    except MemoryError as error:
+        shortage = Shortage(vars(error).get(_SHORT_OF), operation=operation)
+        if current() is not None or not shortage.take(error):
+            raise
+    # Outside of the handler: the error keeps frames alive, and these keep arrays.
+    return shortage.repeat(run, operation, function, args, keywords)
 
 
 def short_of(error: Exception) -> bool:
     """Return whether a call failed for lack of room that it did not wait for."""
-    return SHORT_OF in vars(error)
+    return _SHORT_OF in vars(error)
 
 
 def compute(home: Home, function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
     """Call a function with arrays of a home; make room and call it again if memory is short."""
-    try:
-        leave_room(home)
-        return home.compute(function, *args, **keywords)
-    except MemoryError as error:
-        shortage = shortage_of(error, home, getattr(function, "__name__", "a computation"))
-        if shortage is None:
-            raise
-    return shortage.repeat(_compute, (home, function, *args), keywords)
+    reason = getattr(function, "__name__", "a computation")
+    return in_room(home, reason, MemoryError, _compute, home, function, *args, **keywords)
 
 
 def _compute(home: Home, function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
-    leave_room(home)
+    if operations.line:
+        leave_room(home)
     return home.compute(function, *args, **keywords)
 
 
 def in_room(
-    home: Home, reason: str, short: type[Exception], function: Callable[..., Any], *args: Any
+    home: Home,
+    reason: str,
+    short: type[Exception],
+    function: Callable[..., Any],
+    *args: Any,
+    **keywords: Any,
 ) -> Any:
     """Call a function, and again as long as evictions make room; `short` tells that it needs it."""
     try:
-        return function(*args)
+        return function(*args, **keywords)
     except short as error:
-        shortage = shortage_of(error, home, reason, short)
-        if shortage is None:
+        shortage = Shortage(home, reason, short)
+        if not shortage.take(error):
             raise
-    return shortage.repeat(function, args, {})
-
-
-def shortage_of(
-    error: Exception, home: Home, reason: str, short: type[Exception] = MemoryError
-) -> Shortage | None:
-    """Return what to do about an error; None if nothing helps."""
-    home = getattr(error, "home", home)
-    if not isinstance(error, NotNowError):
-        if not home.bounded or not isinstance(home, Accelerator):
-            return None
-        needed = vars(error).get(NEEDED, 0)
-        if not home.can_hold(needed):
-            extend(error, f"{home.device} can never hold {human_bytes(needed)}", first=True)
-            vars(error)[SHORT_OF] = None
-            return None
-    return Shortage(error, home, reason, short)
+    return shortage.repeat(function, *args, **keywords)
 
 
 class Shortage:
-    """A call for which memory is short, from one try to the next."""
-
-    __slots__ = ("_error", "_home", "_reason", "_short")
-
-    def __init__(self, error: Any, home: Any, reason: str, short: type[Exception]) -> None:
-        self._home: Any = home
-        self._reason: str = reason
-        self._short: type[Exception] = short
-        self._take(error)
-
-    def _take(self, error: Any) -> None:
-        # Its frames refer to buffers. A program that keeps it would keep them, too.
-        self._error: Any = error.with_traceback(None)
-        error.__context__ = None
-
-    def repeat(self, function: Callable[..., Any], args: Any, keywords: Any) -> Any:
-        """Call the function again, as long as there is a reason to."""
-        operation = innermost()
-        waits = operation is None or operation.written
-        place, last = Place(self._home, stands=operation is None), False
-        try:
-            while not last:
-                if not self._make_room():
-                    if not (waits or operation.last):  # type: ignore[union-attr]  # there is one
-                        # The operation begins again.
-                        vars(self._error)[SHORT_OF] = self._home
-                        break
-                    last = not (waits and place.wait())
-                    if last:
-                        # Cycles may keep memories and arrays. What others used may go by now.
-                        gc.collect()
-                        self._make_room()
-                try:
-                    return function(*args, **keywords)
-                except self._short as error:
-                    self._take(error)
-                if shortage_of(self._error, self._home, self._reason) is None:
-                    break
-            if last and not isinstance(self._error, NotNowError):
-                self._explain()
-            raise self._error
-        finally:
-            self._leave(place)
-
-    def begin_again(
-        self, operation: Operation, function: Callable[..., Any], args: Any, keywords: Any
-    ) -> Any:
-        """Call the function of an operation again, when it is its turn."""
-        place = Place(self._home, stands=True)
-        try:
-            while short_of(self._error) and not (operation.last or operation.written):
-                try:
-                    operation.waiting = True
-                    operation.last = not place.wait()
-                finally:
-                    operation.waiting = False
-                try:
-                    return function(*args, **keywords)
-                except MemoryError as error:
-                    self._take(error)
-            raise self._error
-        finally:
-            self._leave(place)
-
-    def _leave(self, place: Place) -> None:
-        place.leave()
-        # It refers to the frames that refer to this object.
-        self._error = None
-
-    def _make_room(self) -> bool:
-        needed = vars(self._error).get(NEEDED, 0)
-        later = isinstance(self._error, NotNowError)
-        return not later and make_room(self._home, self._reason, needed)
-
-    def _explain(self) -> None:
-        listed = "\n".join(map(str, rows(self._home, self._reason))) or (
-            "    nothing that a Blob has; other arrays, and those that other code keeps of evicted "
-            "buffers, are not listed"
-        )
-        extend(self._error, f"nothing there can be evicted:\n{listed}")
-
-
-# --- what lies there ------------------------------------------------------------------------------
-
-
-class MemoryRow(NamedTuple):
-    """A buffer on an accelerator.
-
-    Attributes
-    ----------
-    device
-        The accelerator.
-    nbytes
-        Its size.
-    blob
-        The Blob, with its name if it has one, and the part of it.
-    holder
-        What keeps the buffer from being evicted: an alias, an exposure, borrows, or the operation
-        that runs. Empty otherwise.
-    line
-        The line that last moved contents there or wrote them; None if it is not known any more.
-    """
-
-    device: Device
-    nbytes: int
-    blob: str
-    holder: str
-    line: SourceLine | None
-
-    def __str__(self) -> str:
-        """Describe it in one line."""
-        held = f": {self.holder}" if self.holder else ""
-        line = "" if self.line is None else f"; since {self.line.described()}"
-        return f"{human_bytes(self.nbytes):>12}  {self.blob}{held}{line}"
-
-
-class MemorySummary:
-    """The result of `memory_summary`, printed as a text. A notebook shows a table.
-
-    Attributes
-    ----------
-    rows
-        The buffers, by device, and the largest first.
-    """
-
-    def __init__(self, homes: Iterable[Accelerator]) -> None:
-        self._devices = [home.device for home in homes]
-        self.rows: list[MemoryRow] = [row for home in homes for row in rows(home)]
-
-    def __str__(self) -> str:
-        """Return the text."""
-        lines = []
-        for device in self._devices:
-            rows = [str(row) for row in self.rows if row.device == device]
-            lines += [str(device), *(rows or ["    nothing"])]
-        return "\n".join(lines)
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        """Return the table for a notebook."""
-        import html  # slow to import, and only notebooks need it
-
-        lines = [
-            "<tr><th>device</th><th>bytes</th><th>Blob</th><th>since</th><th>kept by</th></tr>"
-        ]
-        for row in self.rows:
-            cells = row.device, human_bytes(row.nbytes), row.blob, row.line or "", row.holder
-            texts = [f"<td>{html.escape(str(cell))}</td>" for cell in cells]
-            lines.append(f"<tr>{''.join(texts)}</tr>")
-        return f"<table>{''.join(lines)}</table>"
-
-
-def rows(home: Accelerator, reason: str = "") -> list[MemoryRow]:
-    """Return what lies on an accelerator, largest first, and what keeps it there.
-
-    `reason` is the operation that runs, if any.
-    """
-    operands = pins(others=False) if reason else ()
-    found = []
-    for ledger in residents(home):
-        side = ledger.side_of(home)
-        for window in ledger.buffers.windows[side].all:
-            start, stop = window.start, window.stop
-            holder = ledger.loans.holder_in(side, start, stop)
-            if not holder and (
-                lent := [x for x in ledger.loans.over(start, stop) if x.side is side]
-            ):
-                holder = counted(len(lent), "writable borrow")
-            if not holder and ledger in operands:
-                holder = f"an operand of {reason}"
-            if not holder and reason and home.is_seen(window.array):
-                # The arrays that Blobs keep have been dropped.
-                holder = "an array over it, such as one of gpu_data()"
-            part = "" if stop - start == ledger.buffers.nbytes else f", bytes {start} to {stop}"
-            blob = f"{ledger.buffers.described()}{part}"
-            lines = [
-                each.place.line
-                for each in ledger.history
-                if each.map_after.any(each.start, each.stop) & 1 << side
-                and each.start < stop
-                and start < each.stop
-            ]
-            row = home.device, window.nbytes, blob, holder, lines[-1] if lines else None
-            found.append(MemoryRow(*row))
-    return sorted(found, key=lambda row: -row.nbytes)
-
-
-def memory_summary(device: Device | str | None = None) -> MemorySummary:
-    """Return a table of the buffers on accelerators, largest first, and what keeps them there.
-
-    Transfers nothing.
+    """A call for which memory is short, from one try to the next.
 
     Parameters
     ----------
-    device
-        One accelerator; None for all that are used.
+    home, reason
+        The home that lacks room, and the name of the call.
+    short
+        The errors that tell that.
+    operation
+        The operation that begins again, with nothing in use. None for a call within one, or beside
+        any: evictions help these.
     """
-    settle()
-    return MemorySummary(accelerators_in_use() if device is None else [accelerator(device)])
+
+    def __init__(
+        self,
+        home: Any,
+        reason: str = "",
+        short: type[Exception] = MemoryError,
+        operation: Operation | None = None,
+    ) -> None:
+        self.home: Any = home
+        self.thread: int = threading.get_ident()
+        self._reason: str = reason
+        self._short: type[Exception] = short
+        self._operation: Operation | None = operation
+        self._error: Any = None
+        # When it gives up, and the tries in a row before which no other thread was at work.
+        self._end: float = 0.0
+        self._idle: int = 0
+
+    def take(self, error: Exception) -> bool:
+        """Return whether another try may help after an error, and keep that if so."""
+        operation, known = self._operation, vars(error)
+        if operation is not None:
+            helps = not operation.written and known.get(_SHORT_OF) is not None
+        else:
+            home = self.home = getattr(error, "home", self.home)
+            needed = known.get(NEEDED, 0)
+            helps = isinstance(error, NotNowError) or (home.bounded and home.can_hold(needed))
+            if home.bounded and not helps:
+                extend(error, f"{home.device} can never hold {human_bytes(needed)}", first=True)
+                known[_SHORT_OF] = None
+        # Its frames refer to the caller's variables, and so to this object.
+        self._error = error if helps else None
+        return helps
+
+    def repeat(self, function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
+        """Call the function again, as long as there is a reason to."""
+        within = current()
+        waits = within is None or within.written
+        last = False
+        try:
+            while True:
+                # Its frames refer to buffers. A program that keeps it would keep them, too.
+                self._error = self._error.with_traceback(None)
+                self._error.__context__ = None
+                if not self._make_room():
+                    if last or not waits:
+                        break
+                    # What has something in use waits beside the line.
+                    last = not self._wait(stands=within is None)
+                    if last:
+                        # Cycles may keep memories and arrays.
+                        gc.collect()
+                try:
+                    return function(*args, **keywords)
+                except self._short as error:
+                    if not self.take(error):
+                        raise
+            if self._operation is None:
+                self._explain(waits=waits)
+            raise self._error
+        finally:
+            self.home = self._error = None
+            if self in operations.line:
+                with operations.turn:
+                    operations.line[:] = [each for each in operations.line if each.home is not None]
+                    operations.turn.notify_all()
+
+    def _make_room(self) -> bool:
+        if self._operation is not None or isinstance(self._error, NotNowError):
+            return False
+        return make_room(self.home, self._reason, vars(self._error).get(NEEDED, 0))
+
+    def _wait(self, *, stands: bool) -> bool:
+        """Wait for the turn, or else a little. Return False if no other thread may free any."""
+        if threading.active_count() == 1:
+            return False
+        with operations.turn:
+            if stands and self not in operations.line:
+                operations.line.append(self)
+            if stands and first_in_line(self.home) is not self:
+                while first_in_line(self.home) is not self:
+                    operations.turn.wait(PAUSE)
+                return True
+            operations.turn.wait(PAUSE)
+        now = time.monotonic()
+        self._end = self._end or now + PATIENCE
+        at_work = self.home in pins(own=False) or bool(WRITERS)
+        self._idle = 0 if at_work else self._idle + 1
+        return self._idle < IDLE and now < self._end
+
+    def _explain(self, *, waits: bool) -> None:
+        """Tell what keeps the room, and an operation that it may begin again."""
+        if not waits:
+            vars(self._error)[_SHORT_OF] = self.home
+        if not isinstance(self._error, NotNowError):
+            listed = "\n".join(map(str, rows(self.home, self._reason))) or (
+                "    nothing that a Blob has; other arrays, and those that other code keeps of "
+                "evicted buffers, are not listed"
+            )
+            extend(self._error, f"nothing there can be evicted:\n{listed}")

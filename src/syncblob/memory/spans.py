@@ -50,26 +50,14 @@ class Spans:
     @classmethod
     def covering(cls, nbytes: int, ranges: Iterable[tuple[int, int]]) -> Spans:
         """Make a map with 1 for every byte in any of the ranges."""
-        ends: list[int] = []
-        holders: list[int] = []
-        place = 0
+        runs, place = [], 0
         for start, stop in sorted(ranges):
             low, high = max(start, place), min(stop, nbytes)
-            if low >= high:
-                continue
-            if low > place:
-                ends.append(low)
-                holders.append(0)
-            if holders and holders[-1]:
-                ends[-1] = high
-            else:
-                ends.append(high)
-                holders.append(1)
-            place = high
-        if place < nbytes or not ends:
-            ends.append(nbytes)
-            holders.append(0)
-        return cls(tuple(ends), tuple(holders))
+            if low < high:
+                runs += [Run(place, low, 0), Run(low, high, 1)]
+                place = high
+        runs.append(Run(place, nbytes, 0))
+        return cls.whole(nbytes, 0).replaced(run for run in runs if run.nbytes)
 
     def alike(self, start: int, stop: int) -> int | None:
         """Return the holders of every byte of a range; None if they differ or it is empty."""
@@ -130,57 +118,31 @@ class Spans:
         runs = list(runs)
         if not runs:
             return self
-        if len(runs) == 1:
-            return self.put(*runs[0])
-        start, stop = runs[0].start, runs[-1].stop
+        start, stop, holders = runs[0].start, runs[-1].stop, runs[0].holders
+        if len(runs) == 1 and stop - start == self.nbytes:
+            return Spans.whole(stop, holders)
+        if len(runs) == 1 and self.uniform == holders:
+            return self
         first, last = self._indices(start, stop)
-        ends = list(self.ends[:first])
-        holders = list(self.holders[:first])
+        ends, held = list(self.ends[:first]), list(self.holders[:first])
         if start > (ends[-1] if ends else 0):
             ends.append(start)
-            holders.append(self.holders[first])
+            held.append(self.holders[first])
         rest = [Run(stop, self.ends[last], self.holders[last])] if stop < self.ends[last] else []
         if not rest and last + 1 < len(self.ends):
             last += 1
             rest = [Run(stop, self.ends[last], self.holders[last])]
         for run in (*runs, *rest):
-            if holders and holders[-1] == run.holders:
+            if held and held[-1] == run.holders:
                 ends[-1] = run.stop
             else:
                 ends.append(run.stop)
-                holders.append(run.holders)
-        return Spans((*ends, *self.ends[last + 1 :]), (*holders, *self.holders[last + 1 :]))
+                held.append(run.holders)
+        return Spans((*ends, *self.ends[last + 1 :]), (*held, *self.holders[last + 1 :]))
 
     def put(self, start: int, stop: int, holders: int) -> Spans:
-        """Return a map with the same holders for every byte of a non-empty range.
-
-        A faster `replaced` for one run.
-        """
-        ends, held = self.ends, self.holders
-        if not start and stop == self.nbytes:
-            return Spans.whole(stop, holders)
-        if self.uniform == holders:
-            return self
-        first, last = self._indices(start, stop)
-        after = last + 1
-        if stop < ends[last]:
-            # The rest of the last span: merged if its holders are the same, else cut off here.
-            if held[last] == holders:
-                stop = ends[last]
-            else:
-                after = last
-        elif after < len(held) and held[after] == holders:
-            stop = ends[after]
-            after += 1
-        if start > (ends[first - 1] if first else 0):
-            if held[first] != holders:
-                return Spans(
-                    (*ends[:first], start, stop, *ends[after:]),
-                    (*held[: first + 1], holders, *held[after:]),
-                )
-        elif first and held[first - 1] == holders:
-            first -= 1
-        return Spans((*ends[:first], stop, *ends[after:]), (*held[:first], holders, *held[after:]))
+        """Return a map with the same holders for every byte of a non-empty range."""
+        return self.replaced((Run(start, stop, holders),))
 
     def left_to(self, start: int, stop: int, holder: int) -> Spans:
         """Return a map in which what a side shares in a range with others is its own alone."""

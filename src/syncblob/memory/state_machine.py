@@ -119,7 +119,7 @@ def head_over(spans: Spans, start: int, stop: int, side: Side = Side.ACCELERATOR
     return Head.SPLIT if spans.any(start, stop) else Head.UNINITIALIZED
 
 
-def plan_access(  # noqa: PLR0913  # an access, and who else may write
+def plan_access(
     spans: Spans, side: Side, access: Access, start: int, stop: int, *, writers: Sequence[Run] = ()
 ) -> tuple[list[Run], list[Run]]:
     """Apply the table to every run of a range.

@@ -19,16 +19,15 @@ from syncblob.memory.accesses import acquire, alias, borrow, export_watched, not
 from syncblob.memory.buffers import Window, Windows
 from syncblob.memory.changes import adopt
 from syncblob.memory.copies import gather, pull, push, push_from_host
-from syncblob.memory.eviction import evict
 from syncblob.memory.ledger import Ledger
 from syncblob.memory.loans import announcing
 from syncblob.memory.operations import is_written_elsewhere, reside
-from syncblob.memory.room import compute, from_the_start, shortage_of
+from syncblob.memory.room import compute, from_the_start, in_room
 from syncblob.memory.sources import Source
 from syncblob.memory.spans import Spans
 from syncblob.memory.state_machine import CONST, MUTABLE, OVERWRITE, Access, Head, head_over
 from syncblob.memory.verify import verifying
-from syncblob.memory.windows import divisible, grow
+from syncblob.memory.windows import divisible, evict, grow
 from syncblob.transfers import open_logs
 
 if TYPE_CHECKING:
@@ -227,7 +226,7 @@ class SyncedMemory:
         RuntimeError
             If the head of these bytes is not HEAD_AT_CPU.
         """
-        self._in_room(side, "async_gpu_push", _locked, push_from_host, side, stream, start, stop)
+        self._in_room(side, "async_gpu_push", push_from_host, side, stream, start, stop)
 
     def prefetch(self, side: Side, start: int, stop: int) -> None:
         """Start to copy to a side the bytes of a range that it lacks.
@@ -243,7 +242,7 @@ class SyncedMemory:
         start, stop
             The range.
         """
-        self._in_room(side, "prefetch", _locked, _prefetch, side, start, stop)
+        self._in_room(side, "prefetch", _prefetch, side, start, stop)
 
     def evict(
         self, side: Side, start: int = 0, stop: int | None = None, *, needed: bool = True
@@ -474,7 +473,7 @@ class SyncedMemory:
             self.make_whole(side, layout, reason)
         return self._hand_out(side, access, layout, reason, borrow)
 
-    def export(  # noqa: PLR0913, PLR0917  # an access, and its consumer
+    def export(
         self,
         side: Side,
         access: Access,
@@ -492,7 +491,7 @@ class SyncedMemory:
         if access is CONST:
             if verifying():
                 use = side, layout, reason, kind, target
-                return self._in_room(side, reason, _locked, export_watched, *use)
+                return self._in_room(side, reason, export_watched, *use)
             array = self.array(side, access, layout, reason)
             self.home(side).lend(array)
             return array
@@ -531,17 +530,12 @@ class SyncedMemory:
         if side and buffers.windows[side].whole is None and layout.size and divisible(buffers):
             # Another alias may keep its window. Then this range gets one, too.
             with ledger.lock, suppress(MemoryError, BufferError):
-                grow(ledger, side, 0, self.nbytes, reason)
+                grow(ledger, side, (0, self.nbytes), reason)
 
     def _in_room(self, side: Side, reason: str, function: Callable[..., Any], *args: Any) -> Any:
-        """Call a function of the ledger, and again as long as evictions make room on a side."""
-        try:
-            return function(self.ledger, *args)
-        except MemoryError as error:
-            shortage = shortage_of(error, self.home(side), reason)
-            if shortage is None:
-                raise
-        return shortage.repeat(function, (self.ledger, *args), {})
+        """Call a function of the ledger under its lock, as long as evictions make room."""
+        home, ledger = self.home(side), self.ledger
+        return in_room(home, reason, MemoryError, _locked, ledger, function, *args)
 
     def elements(self, side: Side, layout: Layout, reason: str) -> Any:
         """Return an array of elements on one side, for the caller to copy at once.
@@ -568,7 +562,7 @@ class SyncedMemory:
 
         Elements that only another side holds are gathered there first.
         """
-        return self._in_room(side, reason, _locked, gather, side, layout, reason)
+        return self._in_room(side, reason, gather, side, layout, reason)
 
     # --- what Blobs and protocols use ------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""Windows of parts of a large memory: accesses of parts make them, and larger ones.
+"""Windows: accesses of parts of a large memory make them, and larger ones; evictions free them.
 
 Call the functions under the memory's lock.
 """
@@ -7,18 +7,20 @@ from __future__ import annotations
 
 import operator
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from syncblob._layout import Layout
+from syncblob.devices import HOST, Side
+from syncblob.devices.base import WRITERS
 from syncblob.memory.buffers import Window
-from syncblob.memory.changes import Change, commit
-from syncblob.memory.operations import NotNowError, are_written, pins
-from syncblob.memory.state_machine import MUTABLE, Access
+from syncblob.memory.changes import Change, commit, plan
+from syncblob.memory.operations import NotNowError, are_written, let_go, pins
+from syncblob.memory.state_machine import CONST, MUTABLE, Access
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from syncblob._layout import Layout
-    from syncblob.devices import Side
     from syncblob.memory.buffers import Buffers, Windows
     from syncblob.memory.ledger import Ledger, Upload
 
@@ -31,21 +33,24 @@ _MOST = 0.5
 
 _NBYTES = operator.attrgetter("array.nbytes")
 
+# Plans a copy that counts, whatever other threads have begun: they wait for the lock.
+_plan_copy = partial(plan)
+
 
 def divisible(buffers: Buffers) -> bool:
     """Return whether a memory is large enough for windows."""
     return buffers.nbytes > _WHOLE
 
 
-def provide(  # noqa: PLR0913, PLR0917  # an access
-    ledger: Ledger, side: Side, start: int, stop: int, reason: str, layout: Layout | None = None
+def provide(
+    ledger: Ledger, side: Side, reach: tuple[int, int], reason: str, layout: Layout | None = None
 ) -> Window | None:
     """Return the window of a side that contains a range; make one of a part of a large memory.
 
     That is of the union of the range and the windows that it overlaps. If most of the memory would
     have windows then, it is of everything if possible. Returns None if the access is to make it.
     """
-    buffers = ledger.buffers
+    buffers, (start, stop) = ledger.buffers, reach
     found = buffers.containing(side, start, stop)
     if found is not None or not side or not divisible(buffers) or ledger.moving:
         return found
@@ -56,39 +61,38 @@ def provide(  # noqa: PLR0913, PLR0917  # an access
     nbytes = high - low + sum(map(_NBYTES, buffers.windows[side].all)) - sum(map(_NBYTES, gone))
     if nbytes > _MOST * buffers.nbytes and (low, high) != (0, buffers.nbytes):
         with suppress(MemoryError, BufferError):
-            return grow(ledger, side, 0, buffers.nbytes, reason, layout)
-    return grow(ledger, side, low, high, reason, layout)
+            return grow(ledger, side, (0, buffers.nbytes), reason, layout)
+    return grow(ledger, side, (low, high), reason, layout)
 
 
-def grow(  # noqa: PLR0913, PLR0917  # a range, and the access that needs it
-    ledger: Ledger, side: Side, start: int, stop: int, reason: str, layout: Layout | None = None
+def grow(
+    ledger: Ledger, side: Side, reach: tuple[int, int], reason: str, layout: Layout | None = None
 ) -> Window:
     """Make a window of a range, which replaces those that it overlaps."""
-    window: Window = commit(ledger, _plan_growth, side, MUTABLE, start, stop, reason, layout=layout)
+    window: Window = commit(ledger, _plan_growth, side, MUTABLE, *reach, reason, layout=layout)
     return window
 
 
 def _plan_growth(ledger: Ledger, side: Side, _access: Access, start: int, stop: int) -> Change:
     """Plan to make a window, which replaces those that it overlaps. The map stays."""
-    windows = ledger.buffers.within(side, start, stop)
-    replaced = [(w.start, w.stop) for w in windows]
+    buffers, before = ledger.buffers, ledger.spans
+    windows = buffers.within(side, start, stop)
     # Other threads write without the lock. The shortcuts are revoked, so that none begins to.
-    if replaced and (are_written(windows) or ledger in pins(own=False)):
-        raise NotNowError(f"another thread is using {ledger.buffers.described()}")
-    home: Any = ledger.buffers.home(side)
-    for window, part in zip(windows, replaced, strict=True):
-        holder = ledger.loans.holder_in(side, *part) or home.holder(window.array)
+    if windows and (are_written(windows) or ledger in pins(own=False)):
+        raise NotNowError(f"another thread is using {buffers.described()}")
+    for window in windows:
+        holder = holder_of(ledger, side, window)
         if holder:
             raise BufferError(
-                f"bytes {start} to {stop} of {ledger.buffers.described()} are needed in one "
-                f"buffer, and bytes {part[0]} to {part[1]} have one that cannot be moved, because "
-                f"of {holder}; delete it first, or make it when the accelerator has room for the "
+                f"bytes {start} to {stop} of {buffers.described()} are needed in one buffer, and "
+                f"bytes {window.start} to {window.stop} have one that cannot be moved, because of "
+                f"{holder}; delete it first, or make it when the accelerator has room for the "
                 "whole Blob"
             )
-    before = ledger.spans
     change = side, before, before, start, stop
+    lost = [(window.start, window.stop) for window in windows]
     needed = stop - start
-    return Change(*change, losers=1 << side, lost=replaced, prepare=_enlarge, needed=needed)
+    return Change(*change, losers=1 << side, lost=lost, prepare=_enlarge, needed=needed)
 
 
 def _enlarge(ledger: Ledger, change: Change, _reason: str) -> tuple[Windows, Sequence[Upload]]:
@@ -102,3 +106,119 @@ def _enlarge(ledger: Ledger, change: Change, _reason: str) -> tuple[Windows, Seq
         target = window.part(old.start, old.stop)
         accelerator.compute(operator.setitem, target, ..., old.array)
     return buffers.windows[side].exchange(buffers.nbytes, replaced, window), ()
+
+
+def holder_of(ledger: Ledger, side: Side, window: Window) -> str:
+    """Return what keeps a window where it is: an alias, an exposure or a graph; empty if none."""
+    lent = ledger.loans.holder_in(side, window.start, window.stop)
+    return lent or ledger.buffers.home(side).holder(window.array)
+
+
+# --- evictions ------------------------------------------------------------------------------------
+
+
+def evict(ledger: Ledger, side: Side, start: int, stop: int, *, needed: bool) -> int:
+    """Free the windows of a side that lie in a range. Returns the number of bytes freed.
+
+    Raises BufferError if an alias needs one, or if an operation uses the memory and this is
+    `needed`.
+    """
+    freed = free(ledger, side, (start, stop), "evict")
+    if freed is None and needed:
+        raise BufferError(
+            "another thread, or an operation that this one interrupts, is using "
+            f"{ledger.buffers.described()}"
+        )
+    return freed or 0
+
+
+def free(
+    ledger: Ledger, side: Side, reach: tuple[int, int], reason: str, *, unseen: bool = False
+) -> int | None:
+    """Free the windows of a side that lie in a range; what only they hold moves elsewhere.
+
+    That is the host, or the first accelerator for what is on the host. What the source still has
+    does not move. `unseen` leaves what an array lies over. Returns the number of bytes freed, or
+    None if a window is in use.
+    """
+    if side is Side.HOST:
+        # From now on. An operator that has begun before writes again.
+        HOST.writers = WRITERS
+    # From here on, who begins to use it waits for the lock. For good, because evictions renew
+    # shortcuts.
+    ledger.shortcuts.revoke()
+    ledger.shortcuts.forget(side)
+    buffers = ledger.buffers
+    windows = buffers.windows[side].inside(*reach)
+    # Which windows of an operand are used is known by the arrays over them.
+    pinned = (not unseen or buffers.windows[side].whole is not None) and ledger in pins()
+    if pinned or are_written(windows):
+        return None
+    if ledger.moving:
+        ledger.refuse_reentry()
+    if not windows:
+        return 0
+    home: Any = buffers.home(side)
+    for window in windows:
+        holder = holder_of(ledger, side, window)
+        if holder:
+            raise BufferError(
+                f"bytes {window.start} to {window.stop} of {buffers.described()} cannot leave "
+                f"{home.device}, because of {holder}; delete the alias, "
+                "or use a copy, as of blob.copy(), which can leave"
+            )
+    let_go(lambda kept: kept.buffer in windows)
+    if unseen and any(home.is_seen(window.array) for window in windows):
+        return None
+    _rescue(ledger, side, windows, reason)
+    # Afterwards, because a source that has been read completely is closed.
+    if ledger.source is not None and not ledger.source.reopen():
+        ledger.forget_source(0, buffers.nbytes)
+        _rescue(ledger, side, windows, reason)
+    # A host access that may write waits for uploads.
+    commit(ledger, _plan_eviction, Side.HOST, MUTABLE, *reach, reason, side)
+    return sum(window.nbytes for window in windows)
+
+
+def _rescue(ledger: Ledger, side: Side, windows: Sequence[Window], reason: str) -> None:
+    """Copy what only a side has in windows to another one."""
+    refuge = Side.HOST if side else Side.ACCELERATOR
+    for window in windows:
+        runs = ledger.only_on(side, window.start, window.stop)
+        if runs:
+            # One window, because room for a second might be made by an eviction of the first.
+            start, stop = runs[0].start, runs[-1].stop
+            provide(ledger, refuge, (start, stop), reason, Layout.raw(stop - start, start))
+        for run in runs:
+            part = Layout.raw(run.nbytes, run.start)
+            ledger.await_uploads(refuge, CONST, run.start, run.stop)
+            ledger.compare_watch(refuge, run.start, run.stop, writes=False)
+            commit(ledger, _plan_copy, refuge, CONST, run.start, run.stop, reason, (), part)
+
+
+def _plan_eviction(  # a range
+    ledger: Ledger, _host: Side, _access: Access, start: int, stop: int, side: Side
+) -> Change:
+    before, mine = ledger.spans, 1 << side
+    after = before
+    for window in ledger.buffers.windows[side].inside(start, stop):
+        low, high = window.start, window.stop
+        runs = [run._replace(holders=run.holders & ~mine) for run in before.runs(low, high)]
+        if ledger.only_on(side, low, high):
+            raise RuntimeError(
+                "this memory was written, or lent to be written, while it was evicted; try again"
+            )
+        after = after.replaced(runs)
+    # Borrows there lost their write permission when the bytes were copied elsewhere.
+    return Change(side, before, after, start, stop, prepare=_drop, between=after)
+
+
+def _drop(ledger: Ledger, change: Change, _reason: str) -> tuple[Windows, Sequence[Upload]]:
+    side, buffers = change.side, ledger.buffers
+    gone = buffers.windows[side].inside(change.start, change.stop)
+    home = buffers.home(side)
+    for window in gone:
+        # The memory of the window may be given to someone else at once.
+        home.settle(window.array)
+        ledger.compare_watch(side, window.start, window.stop, writes=True)
+    return buffers.windows[side].exchange(buffers.nbytes, gone), ()

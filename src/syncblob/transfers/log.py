@@ -301,7 +301,7 @@ class TransferLog:
         ]
         found: dict[tuple[SourceLine, SourceLine], list[Transfer]] = {}
         for transfers in _groups(moved, attrgetter("memory")).values():
-            for run in _alternations(_without_repeated(transfers)):
+            for run in _alternations(_leave_out_repeats(transfers)):
                 if len(run) >= _ALTERNATIONS:
                     download, upload = sorted(run[:2], key=attrgetter("direction"))
                     found.setdefault((upload.line, download.line), []).extend(run)
@@ -468,7 +468,7 @@ def record_transfers(*, operations: bool = False, last: int | None = None) -> Tr
     return TransferLog(operations=operations, last=last)
 
 
-def _without_repeated(transfers: list[Transfer]) -> list[Transfer]:
+def _leave_out_repeats(transfers: list[Transfer]) -> list[Transfer]:
     """Leave out the transfers that an alias adds before another one in the same direction."""
     result = []
     for index, transfer in enumerate(transfers):

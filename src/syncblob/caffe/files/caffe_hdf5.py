@@ -258,7 +258,8 @@ class _Walk:
                 )
             self.left_out.append(f"the link {self.place or name!r}")
             return None
-        self.offset = int(link.u)
+        if 0 <= int(link.u) < len(self.file):
+            self.offset = int(link.u)
         return group[key]
 
     def dataset(self, dataset: Any) -> Dataset | ModelFileError:

@@ -156,10 +156,8 @@ class _Blob(NamedTuple):
 
     start: int
     stop: int
-    runs: dict[int, list[Run]]
-    """The pieces of each list of values, by the number of the field; empty pieces left out."""
-    raw: dict[int, Field]
-    """The raw values, by the number of the field."""
+    values: dict[int, list[Field]]
+    """The fields with its values, by number."""
 
 
 class MessageIndex(Generic[M]):
@@ -217,11 +215,11 @@ class MessageIndex(Generic[M]):
         """Choose the values of double precision if any, else those of single, else the raw ones."""
         *lists, raw_number, type_number = _FIELDS[name]
         for number in lists:
-            if runs := found.runs[number]:
-                return Runs(_VALUES[number], tuple(runs))
-        raw = found.raw.get(raw_number)
-        if raw is None:
+            if (values := self._runs(found.values.get(number, []), _VALUES[number])).count:
+                return values
+        if raw_number not in found.values:
             return Runs(_FLOAT, ())
+        raw = found.values[raw_number][-1]
         kind = f"raw_{name}_type"
         type_ = getattr(proto, kind) if proto.HasField(kind) else None
         if type_ not in _RAW_TYPES:
@@ -231,7 +229,25 @@ class MessageIndex(Generic[M]):
                 f"double, single or half precision, in field {type_number}; got {got}",
                 raw.start,
             )
-        return Runs(_RAW_TYPES[type_], tuple(_run_of(self._reader, raw, _RAW_TYPES[type_])))
+        return self._runs([raw], _RAW_TYPES[type_])
+
+    def _runs(self, fields: list[Field], dtype: DType) -> Runs:
+        """Return the values in the payloads of fields."""
+        runs = []
+        for field in fields:
+            count, stride = field.records, field.stride
+            if field.wire_type is WireType.LENGTH:
+                nbytes, stride = field.stop - field.start, dtype.itemsize
+                count, rest = divmod(nbytes, stride)
+                if rest:
+                    raise self._reader.error(
+                        f"field {field.number} has {nbytes} bytes, which is not a whole number of "
+                        f"{stride}-byte values: the {self._reader.subject} is damaged",
+                        field.start,
+                    )
+            if count:
+                runs.append(Run(field.start, count, stride))
+        return Runs(dtype, tuple(runs))
 
     def _without_values(self, kind: Any, start: int, stop: int) -> bytearray:
         """Copy the message in ``[start, stop)``, but leave out the values of its blobs."""
@@ -239,7 +255,7 @@ class MessageIndex(Generic[M]):
         rest = bytearray()
         if kind is BlobProto.DESCRIPTOR:
             rest += length_field(RAW_DATA, b"%d" % len(self._blobs))
-            self._blobs.append(_Blob(start, stop, {number: [] for number in _VALUES}, {}))
+            self._blobs.append(_Blob(start, stop, {}))
         self._layers += kind.name in _LAYERS
         if self._layers + len(self._blobs) > MOST_OBJECTS:
             raise reader.error(f"expected at most {MOST_OBJECTS} layers and blobs, got more", start)
@@ -257,7 +273,8 @@ class MessageIndex(Generic[M]):
             if caffes.inner is not None:
                 inside = self._without_values(caffes.inner, found.start, found.stop)
                 new = length_field(found.number, bytes(inside))
-            elif kind is BlobProto.DESCRIPTOR and self._locate(found):
+            elif kind is BlobProto.DESCRIPTOR and _has_values(found):
+                self._blobs[-1].values.setdefault(found.number, []).append(found)
                 new = b""
             elif caffes.name == "name" and kind.name != "NetParameter":
                 reader.layer = decode_text(bytes(reader.read(found.start, found.stop)))
@@ -271,28 +288,7 @@ class MessageIndex(Generic[M]):
             reader.layer = None
         return rest
 
-    def _locate(self, found: Field) -> bool:
-        """Tell whether a field of the last blob has values, and note where they are."""
-        blob, number = self._blobs[-1], found.number
-        if number in (RAW_DATA, RAW_DIFF) and found.wire_type is WireType.LENGTH:
-            blob.raw[number] = found
-            return True
-        if number not in _VALUES:
-            return False
-        if found.wire_type is WireType.LENGTH:
-            blob.runs[number] += _run_of(self._reader, found, _VALUES[number])
-        else:
-            blob.runs[number].append(Run(found.start, found.records, found.stride))
-        return True
 
-
-def _run_of(reader: WireReader, field: Field, dtype: DType) -> list[Run]:
-    """Return the values that fill the payload of a field."""
-    count, rest = divmod(field.stop - field.start, dtype.itemsize)
-    if rest:
-        raise reader.error(
-            f"field {field.number} has {field.stop - field.start} bytes, which is not a whole "
-            f"number of {dtype.itemsize}-byte values: the {reader.subject} is damaged",
-            field.start,
-        )
-    return [Run(field.start, count, dtype.itemsize)] if count else []
+def _has_values(field: Field) -> bool:
+    is_raw = field.number in (RAW_DATA, RAW_DIFF) and field.wire_type is WireType.LENGTH
+    return is_raw or field.number in _VALUES

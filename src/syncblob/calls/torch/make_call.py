@@ -21,7 +21,7 @@ from syncblob.calls.torch.devices import device_of_tensors
 from syncblob.calls.torch.tensors import Loan, host_loan
 from syncblob.devices import HOST, timed_computations
 from syncblob.devices.cuda import CudaBackend
-from syncblob.memory import CONST, MUTABLE, in_room
+from syncblob.memory import CONST, MUTABLE, has_written, in_room
 from syncblob.memory.accesses import expose
 from syncblob.memory.verify import verifying
 from syncblob.transfers import require_device
@@ -77,9 +77,11 @@ class Call:
         # for several outputs, for recorded calls, and for negative strides, which torch lacks.
         self._copies: list[tuple[BlobCore, torch.Tensor, bool]] = []
 
-    def run(self) -> Any:
+    def run(self, *_pinned: BlobCore) -> Any:
         """Prepare and run the call, and return its result."""
         plan, home = self._plan, self._home
+        if plan.written:
+            has_written()
         beginning = None
         try:
             self._prepare()

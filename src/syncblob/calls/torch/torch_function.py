@@ -34,8 +34,8 @@ from syncblob.calls.torch.plans import Plan, is_kind, plan_call, plan_with_flags
 from syncblob.calls.torch.tensors import host_alias, host_loan
 from syncblob.calls.torch.tracing import untraced
 from syncblob.devices import HOST, timed_computations
-from syncblob.memory import has_written, run_writer
-from syncblob.memory.operations import innermost_of
+from syncblob.memory import attempt, has_written
+from syncblob.memory.operations import running
 from syncblob.memory.verify import verifying
 from syncblob.transfers import require_device
 
@@ -181,7 +181,7 @@ _CALL = """
     result = function({call})
 """
 _WRITE = """
-    if innermost_of:
+    if running:
         has_written()
     try:
         result = function({call})
@@ -228,7 +228,8 @@ def _prepare(plan: Plan) -> Callable[..., Any]:
     def begin(*values: Any) -> Any:
         there = Call(plan, values)
         if plan.written:
-            return run_writer(plan.found_in(values, BlobCore), there.run)
+            # It pins what it writes.
+            return attempt(there.run, *plan.found_in(values, BlobCore))
         return there.run()
 
     plan.run = begin
@@ -369,7 +370,7 @@ _NAMES: dict[str, Any] = {
     "OutOfMemoryError": torch.OutOfMemoryError,
     "SAME": _SAME,
     "Tensor": torch.Tensor,
-    "innermost_of": innermost_of,
+    "running": running,
     "modes": _modes,
     "is_grad_enabled": torch.is_grad_enabled,
     "transformation": transformation,

@@ -415,7 +415,7 @@ def test_blobs_that_go_in_a_capture_leave_it_good(cupy, mode, current):
 @pytest.mark.parametrize(
     "border", ["compute", "gpu_data", "interface", "dlpack", "to_torch", "prefetch"]
 )
-def test_work_on_torchs_stream_comes_before_what_follows_and_after_what_was_before(  # noqa: PLR0913, PLR0917  # fixtures
+def test_work_on_torchs_stream_comes_before_what_follows_and_after_what_was_before(  # fixtures
     cupy, backend, machine, streams, border, latest_first
 ):
     blob, other, ran = at_cpu(), at_cpu(), []

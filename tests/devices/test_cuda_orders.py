@@ -383,6 +383,16 @@ def test_a_use_that_another_thread_notes_meanwhile_is_kept(machine, backend, mon
 
 
 @lazily
+def test_zeros_come_after_what_still_reads(machine, backend):
+    blob, seen = ready(1, machine), []
+    with side_stream() as stream:
+        compute(blob, reading(seen))
+    backend.zero(blob.memory.buffer(1))
+    stream.synchronize()
+    assert seen == [1]
+
+
+@lazily
 def test_a_use_after_a_point_is_noted_anew(machine, backend):
     blob, other, seen = ready(1, machine), ready(1, machine), []
     array = blob.array_in(backend, CONST, "test")

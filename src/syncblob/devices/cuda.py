@@ -156,9 +156,8 @@ class CudaBackend(Accelerator):
         return result
 
     def used(self, *arrays: Any) -> None:
-        """Record that work which uses arrays was queued on the current stream."""
+        """Record that work which uses arrays was queued by a function that `compute` has called."""
         with self._context:
-            self.order.join()
             self.order.note(arrays)
 
     def as_array(self, result: Any) -> Any:

@@ -274,11 +274,8 @@ class Order:
     def synchronize(self) -> None:
         """Wait for the device.
 
-        Raises
-        ------
-        RuntimeError
-            If a graph is being captured on a stream that Blobs were used on, or on a blocking one.
-            The wait would end it.
+        Raises a RuntimeError if a graph is being captured on a stream that Blobs were used on, or
+        on a blocking one. The wait would end it.
         """
         pointers = {0, self._cupy.cuda.get_current_stream(self._index).ptr, *self._passed_of_torch}
         for each in self._passed.valuerefs():
@@ -393,14 +390,9 @@ class Order:
     ) -> None:
         """Record that the work which was just queued on a stream uses arrays.
 
-        Parameters
-        ----------
-        operands
-            The arguments of a computation. Arrays are found in lists, tuples and dictionaries, too.
-        result
-            Its result. Arrays in it that own their memory are this package's from now on.
-        stream
-            A stream that `plain` has returned. None stands for the current one, whichever it is.
+        They are found in lists, tuples and dictionaries, too. Those in the result that own their
+        memory are this package's from now on. The stream is one that `plain` has returned, or the
+        current one, whichever it is.
         """
         captured = False
         if stream is None:

@@ -33,7 +33,7 @@ def without(name, call):
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(sys.modules, name, None)
         # As in a process that has never imported the library.
-        patch.setattr(_blob, "_torch", _blob._torch.__wrapped__)
+        patch.setattr(_blob, "_loaded", None)
         call()
 
 

@@ -229,6 +229,12 @@ def test_several_results_are_written_to_several_blobs():
     assert result.values.data_ptr() == out[0].cpu_data().ctypes.data
 
 
+def test_a_parameter_may_have_the_name_of_a_statement():
+    blob = blob_in(CPU)
+    getattr(torch.ops.aten.random_, "from")(blob, **{"from": 5, "to": 6})
+    assert blob.tolist() == [[5] * 3] * 2
+
+
 def test_the_same_reversed_blob_twice_is_written_twice():
     blob = Blob(3)
     torch._foreach_add_([blob[::-1], blob[::-1]], 1)

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from functools import partial
-from keyword import iskeyword
 from typing import TYPE_CHECKING, Any
 
 from numpy import asarray, ndarray
@@ -24,7 +22,7 @@ from syncblob.calls.make_call import make_call
 from syncblob.calls.operands import is_leaf, shape_only
 from syncblob.calls.results import array_beside, end_write, give, overwrite_by
 from syncblob.calls.tables import Rules, keeps_dtype, split_keys
-from syncblob.calls.texts import arguments, compiler
+from syncblob.calls.texts import arguments, can_be_written, compiler
 from syncblob.devices import HOST
 from syncblob.devices.host import LARGE
 from syncblob.interop.adopt import array_in
@@ -257,18 +255,6 @@ class Plan:
     is argument `like`. `foreign` makes calls with ndarrays that `run` does not take.
     """
 
-    __slots__ = (
-        "_count",
-        "_foreign",
-        "_kinds",
-        "_like",
-        "_names",
-        "_queue",
-        "_roles",
-        "_rules",
-        "run",
-    )
-
     def __init__(
         self, rules: Rules, kinds: Kinds, foreign: Any = None, like: int | None = None
     ) -> None:
@@ -281,6 +267,8 @@ class Plan:
         self._roles: dict[int, str] = _roles(rules, kinds)
         self._foreign: Any = foreign or self.begin
         self._queue: Any = None
+        targets = [n for n, role in self._roles.items() if role == "target"]
+        self._target: int | None = targets[0] if targets else None
         self.run: Callable[..., Any] = self.begin
         if self._roles:
             self.run = self._made(_START, self.begin, self._bring)
@@ -365,8 +353,12 @@ class Plan:
             rules.check(rules.native, *args)
         elif not rules.elementwise or kwargs:
             return from_the_start(make_call, rules, like, args, kwargs)
-        call = partial(_make_elementwise_call, rules, like)
-        return compute_in_room(call, rules.function, args, writes=rules.check is not None)
+        return compute_in_room(
+            lambda *operands: make_call(rules, like, operands, {}),
+            rules.function,
+            args,
+            writes=rules.check is not None,
+        )
 
     def _elsewhere(self, like: Any, *values: Any) -> Any:
         """Make a call on a device for which room may have to be made, or that queues work."""
@@ -386,8 +378,7 @@ class Plan:
 
     def _is_certain(self, home: Home, values: tuple[Any, ...]) -> bool:
         """Return whether `run` surely makes a call, so that it may copy for it, once."""
-        targets = [values[n] for n, role in self._roles.items() if role == "target"]
-        ready = all(x.shortcut.readable for x in targets)
+        ready = self._target is None or values[self._target].shortcut.readable
         return home.direct and ready and _are_usual(values, home)
 
     def _bring(self, x: Any, home: Home, *values: Any) -> Any:
@@ -436,6 +427,7 @@ def _roles(rules: Rules, kinds: Kinds) -> dict[int, str]:
     plain = rules.plain(args, named)
     roles: dict[int, str] = {}
     usual = rules.home is None and len(written) <= 1 and not rules.varies(args, named)
+    usual = usual and can_be_written([*named])
     for number, (key, kind) in enumerate(kinds.items()):
         blob = issubclass(kind, BlobCore)
         if key in written:
@@ -450,21 +442,13 @@ def _roles(rules: Rules, kinds: Kinds) -> dict[int, str]:
             roles[number] = "ndarray"
         else:
             usual = usual and is_leaf(kind)
-        usual = usual and (isinstance(key, int) or (key.isidentifier() and not iskeyword(key)))
     # Without a Blob among the arguments, one was passed as NumPy's ``like=``.
-    return (
-        roles
-        if usual and {"Blob", "items", "overwritten", "shape", "target"} & {*roles.values()}
-        else {}
-    )
+    alone = {"integers", "ndarray", "target ndarray"}.issuperset(roles.values())
+    return roles if usual and not alone else {}
 
 
 def _decline(*_call: Any) -> None:
     """Stand for what cannot be done at once."""
-
-
-def _make_elementwise_call(rules: Rules, like: Any, _kernel: Any, *args: Any) -> Any:
-    return make_call(rules, like, args, {})
 
 
 def _are_usual(items: Any, home: Home) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from syncblob._dtypes import SCALARS
@@ -24,19 +23,18 @@ _PARTS, _LEAST = 8, 1 << 12
 
 
 def compute_in_room(
-    function: Callable[..., Any],
+    compute: Callable[..., Any],
     kernel: Callable[..., Any],
     operands: Sequence[Any],
     *,
     writes: bool = False,
 ) -> Any:
-    """Call a function with a kernel and operands; in parts if they do not fit on a device together.
+    """Call a function with operands; in parts if they do not fit on a device together.
 
-    It computes elementwise, in a new Blob or several, or `writes` into the first. When room is
-    needed, finished parts are downloaded, and those of the operands dropped. What is written gets
-    its new contents on the host and in one step, so that a failure changes nothing.
+    It computes a kernel elementwise, in a new Blob or several, or `writes` into the first. When
+    room is needed, finished parts are downloaded, and those of the operands dropped. What is
+    written gets its new contents on the host and in one step, so that a failure changes nothing.
     """
-    compute = partial(function, kernel)
     try:
         return attempt(compute, *operands)
     except MemoryError as error:

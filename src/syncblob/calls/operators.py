@@ -18,6 +18,7 @@ from syncblob.calls.elementwise import plans_of_kernel, plans_of_operator
 from syncblob.calls.in_place import plans_in_place
 
 if TYPE_CHECKING:
+    from syncblob.calls.engine import Plans
 
     class _OfOne(Protocol):
         """The type of an operator of one Blob, as a method."""
@@ -41,12 +42,18 @@ def _of_one(kernel: Callable[..., Any], text: str) -> Any:
 
 
 def _of_two(name: str, kernel: Callable[..., Any], sign: str) -> Any:
-    plans = plans_of_operator(name, kernel)
+    return _of_plans(plans_of_operator(name, kernel), f"Return ``self {sign} other``.")
 
+
+def _in_place(name: str, kernel: Callable[..., Any], sign: str) -> Any:
+    return _of_plans(plans_in_place(name, kernel), f"Compute ``self {sign}= other``.")
+
+
+def _of_plans(plans: Plans, description: str) -> Any:
     def operator(self: Any, other: Any, /) -> Any:
         return plans[type(other)](self, other)
 
-    operator.__doc__ = f"Return ``self {sign} other``."
+    operator.__doc__ = description
     return operator
 
 
@@ -57,16 +64,6 @@ def _reflected(name: str, kernel: Callable[..., Any], sign: str) -> Any:
         return plans[type(other)](other, self)
 
     operator.__doc__ = f"Return ``other {sign} self``."
-    return operator
-
-
-def _in_place(name: str, kernel: Callable[..., Any], sign: str) -> Any:
-    plans = plans_in_place(name, kernel)
-
-    def operator(self: Any, other: Any, /) -> Any:
-        return plans[type(other)](self, other)
-
-    operator.__doc__ = f"Compute ``self {sign}= other``."
     return operator
 
 

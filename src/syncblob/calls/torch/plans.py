@@ -18,6 +18,7 @@ import torch
 
 from syncblob.blob.core import BlobCore
 from syncblob.calls.nested import NESTED, instances
+from syncblob.calls.texts import can_be_written
 
 # They use only the shapes and dtypes of Blobs. The ``*_like`` functions read the later arguments,
 # such as a `fill_value`.
@@ -165,6 +166,7 @@ def _plan_call(function: Callable[..., Any], names: tuple[str, ...], *pattern: _
         flags=[i for i, parameter in enumerate(given) if parameter in flags],
         # Of several outputs, all are written or none.
         short=rule.keeps
+        and can_be_written(names)
         and written.keys().isdisjoint(_places(pattern, NESTED))
         and not (any(written.values()) and len(written.keys() & {*blobs}) > 1),
         plain=plain,

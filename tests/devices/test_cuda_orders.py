@@ -105,6 +105,24 @@ def ready_to_overwrite():
 
 
 @lazily
+def test_memory_is_not_used_again_while_the_stream_of_its_last_use_is_captured(machine, backend):
+    blob, other, seen, stream = ready(1, machine), ready(2, machine), [], side_stream()
+    address = blob.memory.buffer(1).data.ptr
+    with stream:
+        compute(blob, reading(seen))
+    stream.begin_capture()
+    del blob
+    gc.collect()
+    # A transfer looks for memory that can be freed.
+    other.overwrite_cpu_data()[...] = 3
+    other.prefetch()
+    assert backend.allocate(BLOCK).data.ptr != address
+    stream.end_capture()
+    stream.synchronize()
+    assert seen == [1]
+
+
+@lazily
 def test_the_old_window_is_not_used_again_before_it_was_copied(machine, backend):
     size = 1 << 20
     blob = Blob(size, device="cuda:0")

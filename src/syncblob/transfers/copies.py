@@ -121,6 +121,12 @@ def count_avoided(nbytes: int) -> None:
         log.add_avoided(nbytes)
 
 
+def count_sharing(nbytes: int) -> None:
+    """Record in the open logs that the host and an accelerator begin to have one buffer."""
+    for log in [*open_logs]:
+        log.add_shared(nbytes)
+
+
 def count_eviction(memory: int, start: int, stop: int) -> None:
     """Record in the open logs that a range of a memory has left an accelerator to make room."""
     for log in [*open_logs]:

@@ -747,7 +747,7 @@ class BlobCore:
         arrays = list(self.accessor_arrays)
         arrays[place] = NOT_YET
         once = tuple(arrays)
-        if all(kept is None or kept is NOT_YET for kept in once):
+        if once.count(None) + once.count(NOT_YET) == len(once):
             # Many have the same.
             once = _used_once.setdefault(once, once)
         self.accessor_arrays = once

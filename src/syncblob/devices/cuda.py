@@ -164,9 +164,8 @@ class CudaBackend(Accelerator):
         return result
 
     def used(self, *arrays: Any) -> None:
-        """Record that work which uses arrays was queued on the current stream."""
+        """Record that work which uses arrays was queued by a function that `compute` has called."""
         with self._context:
-            self.order.join()
             self.order.note(arrays)
 
     def as_array(self, result: Any) -> Any:
@@ -442,7 +441,8 @@ class CudaBackend(Accelerator):
                 runtime.memcpyAsync(*copy, stream.ptr)
                 if waits:
                     return stream.synchronize()
-                event = order.note_copy(buffer, stream)
+                # Later transfers of these bytes, and uses, wait for the push.
+                event = stream.record()
                 self.under_way[event] = host, buffer
             except BaseException:
                 # The copy may be queued, and the caller releases both buffers.

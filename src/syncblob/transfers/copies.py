@@ -87,7 +87,7 @@ _generation = 0
 
 # The ledgers whose shortcuts are revoked when a log is opened while none was open: it records the
 # next accesses.
-followers = WeakList()
+followers: WeakList = WeakList()
 
 
 def open_log(log: TransferLog) -> None:

@@ -30,31 +30,31 @@ ACCESSORS = [
 OUT = [
     ("np.asarray(blob)", "np.asarray(tensor)", Goal(0.6)),
     ("np.from_dlpack(blob)", "np.from_dlpack(tensor)", Goal(0.8)),
-    ("np.from_dlpack(blob.const)", "np.from_dlpack(tensor)"),
+    ("np.from_dlpack(blob.const)", "np.from_dlpack(tensor)", Goal(2.0)),
     ("torch.from_dlpack(blob)", "torch.from_dlpack(ndarray)", Goal(2.2)),
-    ("torch.from_dlpack(blob.const)", "torch.from_dlpack(ndarray)"),
+    ("torch.from_dlpack(blob.const)", "torch.from_dlpack(ndarray)", Goal(4.0)),
     ("torch.as_tensor(blob)", "torch.as_tensor(ndarray)", Goal(4.0)),
 ]
 IN = [
     ("Blob(shape)", "torch.zeros(shape)", Goal(2.5)),
-    ("Blob.asarray(ndarray)", "torch.as_tensor(ndarray)"),
+    ("Blob.asarray(ndarray)", "torch.as_tensor(ndarray)", Goal(2.0)),
     ("Blob.asarray(tensor)", "np.asarray(tensor)", Goal(4.0)),
-    ("syncblob.from_dlpack(ndarray)", "torch.from_dlpack(ndarray)"),
-    ("syncblob.from_dlpack(tensor)", "np.from_dlpack(tensor)"),
+    ("syncblob.from_dlpack(ndarray)", "torch.from_dlpack(ndarray)", Goal(4.0)),
+    ("syncblob.from_dlpack(tensor)", "np.from_dlpack(tensor)", Goal(4.0)),
 ]
 GPU = [
     ("blob.gpu_data()", "cupy_array[:]", ACCESSOR),
     ("blob.mutable_gpu_data()", "cupy_array[:]", ACCESSOR),
-    ("cupy.asarray(blob)", "cupy.asarray(interface)"),
-    ("cupy.from_dlpack(blob)", "cupy.from_dlpack(cupy_array)"),
-    ("Blob.asarray(cupy_array)", "cupy.asarray(interface)"),
-    ("blob + blob", "cupy_array + cupy_array"),
-    ("np.sqrt(blob)", "cupy.sqrt(cupy_array)"),
+    ("cupy.asarray(blob)", "cupy.asarray(interface)", Goal(2.0)),
+    ("cupy.from_dlpack(blob)", "cupy.from_dlpack(cupy_array)", Goal(2.0)),
+    ("Blob.asarray(cupy_array)", "cupy.asarray(interface)", Goal(2.0)),
+    ("blob + blob", "cupy_array + cupy_array", Goal(1.4)),
+    ("np.sqrt(blob)", "cupy.sqrt(cupy_array)", Goal(1.4)),
 ]
 GPU_TORCH = [
-    ("torch.from_dlpack(blob)", "torch.from_dlpack(cupy_array)"),
-    ("Blob.asarray(tensor)", "cupy.from_dlpack(tensor)"),
-    ("torch.add(blob, blob)", "torch.add(tensor, tensor)"),
+    ("torch.from_dlpack(blob)", "torch.from_dlpack(cupy_array)", Goal(2.0)),
+    ("Blob.asarray(tensor)", "cupy.from_dlpack(tensor)", Goal(2.0)),
+    ("torch.add(blob, blob)", "torch.add(tensor, tensor)", Goal(2.5)),
 ]
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpu_checks.packing import PackError, carried_suite, pack, unpack
 from gpu_checks.running import ROOT, Record, kill_all, run_jobs
-from gpu_checks.steps import STEPS, Context, chosen, make_jobs, process_environment
+from gpu_checks.steps import LIMIT, STEPS, Context, chosen, make_jobs, process_environment
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,7 +57,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="LIST",
         help="steps, jobs of them, or patterns: probes,regions",
     )
-    add("--limit", type=float, default=1750, metavar="SECONDS", help="for everything together")
+    add("--limit", type=float, default=LIMIT, metavar="SECONDS", help="for everything together")
     add("--carried", type=_path, metavar="FOLDER", help="what --pack made")
     add("--processes", type=int, default=min(8, os.cpu_count() or 1), metavar="N")
     add(

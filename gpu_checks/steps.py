@@ -24,6 +24,9 @@ STEPS = (
     *("streaming", "gpu-tests", "sanitizer", "conformance", "regions", "other-tests"),
     "benchmarks",
 )
+# The seconds for everything: a machine is lent for 15 minutes, of which its start takes some. The
+# limits of all jobs before the conformance suite fit into them; what comes later gets the rest.
+LIMIT = 780
 _FIGURES = ("transfers", "interop", "regions", "pipeline", "streaming")
 # What a test file has that runs on a GPU: the mark, or a fixture of tests/conftest.py with it.
 # A conftest.py that matches makes all tests of its folder such files, except that of all tests.
@@ -117,7 +120,7 @@ def _python(*arguments: object) -> list[str]:
 def _environment(context: Context) -> Job:
     found = context.out / "environment.json"
     command = _python("-m", "gpu_checks.environment", found)
-    return Job("environment", "environment", command, 80, found)
+    return Job("environment", "environment", command, 50, found)
 
 
 def probe_names() -> list[tuple[Path, str]]:
@@ -129,7 +132,7 @@ def probe_names() -> list[tuple[Path, str]]:
 
 def _probes(context: Context) -> list[Job]:
     # A trial may share its machine with other work.
-    seconds = 60.0 * (3 if context.model else 1)
+    seconds = 40.0 * (4 if context.model else 1)
     jobs = []
     for path, name in probe_names():
         options = ("--confcutdir", path.parent, "-n", "0", f"{path.relative_to(ROOT)}::{name}")
@@ -148,7 +151,9 @@ def _benchmarks(context: Context) -> list[Job]:
         found = context.out / f"benchmarks-{name}.json"
         command = _python("-m", "benchmarks", name, "--json", found)
         command += ["--brief"] if context.model else []
-        jobs.append(Job(name if name in _FIGURES else "benchmarks", name, command, 240))
+        known = name in _FIGURES
+        step, seconds = (name, 80) if known else ("benchmarks", 240)
+        jobs.append(Job(step, name, command, seconds))
     return jobs
 
 
@@ -202,7 +207,7 @@ def _gpu_tests(context: Context) -> Job:
     # Little computes on the model. That some tests pass shows that the step works.
     paths = ["tests/memory/test_buffers.py", "tests/blob/test_accessors.py"]
     paths = paths if context.model else gpu_files()
-    job = _pytest(context, "gpu-tests", "gpu-tests", 420, "-m", "gpu", "--require-gpu", *paths)
+    job = _pytest(context, "gpu-tests", "gpu-tests", 100, "-m", "gpu", "--require-gpu", *paths)
     # The step "programs" runs more of them.
     return job._replace(environment={**job.environment, "SYNCBLOB_PROGRAMS": "200"})
 
@@ -211,7 +216,7 @@ def _full_device(context: Context) -> Job:
     # In one process, because a test takes all memory.
     probes = ROOT / "gpu_checks" / "probes"
     options = ("--confcutdir", probes, "-n", "0", probes / "full_device.py")
-    return _pytest(context, "full-device", "full-device", 180, *options)
+    return _pytest(context, "full-device", "full-device", 60, *options)
 
 
 def _conformance(context: Context) -> Job:
@@ -240,7 +245,7 @@ def _sanitizer(context: Context) -> list[Job]:
     for tool in ("memcheck", "racecheck"):
         before = [sanitizer, "--tool", tool, "--error-exitcode", "9", "--print-limit", "20"]
         arguments = ("-n", "0", "-m", "gpu", "--require-gpu", "tests/gpu/test_kernels.py")
-        jobs.append(_pytest(context, "sanitizer", tool, 140, *arguments, before=before))
+        jobs.append(_pytest(context, "sanitizer", tool, 45, *arguments, before=before))
     return jobs
 
 
@@ -249,6 +254,6 @@ def _programs(context: Context) -> Job:
     # The ordinary tests run the others on the model.
     paths += [] if context.model else ["tests/memory/test_region_programs.py"]
     wanted = () if context.model else ("-m", "gpu", "--require-gpu")
-    job = _pytest(context, "programs", "programs", 240, *wanted, *paths)
-    number = "100" if context.model else "1000"
+    job = _pytest(context, "programs", "programs", 240 if context.model else 80, *wanted, *paths)
+    number = "100" if context.model else "400"
     return job._replace(environment={**job.environment, "SYNCBLOB_PROGRAMS": number})

@@ -9,6 +9,7 @@ import threading
 import time
 import types
 from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import cupy_model
@@ -16,7 +17,7 @@ import pytest
 from cuda_model import Machine
 from devices import ACCELERATORS
 from hypothesis import HealthCheck, settings
-from program_devices import Cuda, Simulated, Sycl
+from program_devices import Cuda, Shared, SharedCuda, Simulated, Sycl
 
 import syncblob
 from syncblob.devices import SimulatedBackend, cuda, simulation
@@ -175,11 +176,61 @@ def machine(request: pytest.FixtureRequest) -> Iterator[Machine]:
 def program_device(request: pytest.FixtureRequest) -> Iterator[type[Simulated | Cuda]]:
     """Give the device that random programs run on, including both modes of the CUDA model."""
     real = {"simulated": Simulated, "cuda": Cuda, "sycl": Sycl}
+    if request.param == "sycl":
+        with separate_memory(Sycl.name):
+            yield Sycl
+        return
     if request.param in real:
         yield real[request.param]
         return
     with cupy_model.installed(Machine(1, eager=request.param == "eager")):
         yield Cuda
+
+
+@pytest.fixture(
+    params=["simulated", pytest.param("sycl", marks=[pytest.mark.sycl, pytest.mark.long])]
+)
+def shared_device(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> type[Shared | Sycl]:
+    """Return a device that random programs run on and that shares the memory of the host.
+
+    The work of the simulated one runs when something waits for it.
+    """
+    opened, wait = threading.Event(), simulation._Work.wait
+
+    def release(work: simulation._Work) -> None:
+        opened.set()
+        wait(work)
+        opened.clear()
+
+    def sleep(seconds: float) -> None:
+        if seconds:
+            opened.wait()
+
+    clock = types.SimpleNamespace(sleep=sleep, perf_counter=time.perf_counter)
+    monkeypatch.setattr(simulation, "time", clock)
+    monkeypatch.setattr(simulation._Work, "wait", release)
+    return Shared if request.param == "simulated" else Sycl
+
+
+@pytest.fixture(params=["lazy", "eager"])
+def shared_cuda(request: pytest.FixtureRequest) -> Iterator[type[SharedCuda]]:
+    """Give a device of the model of CUDA that shares the memory of the host, as Grace Hopper's."""
+    machine = Machine(1, eager=request.param == "eager")
+    machine.attributes |= {100, 101}
+    with cupy_model.installed(machine):
+        yield SharedCuda
+
+
+@contextmanager
+def separate_memory(device: str) -> Iterator[None]:
+    """Give a device that shares the memory of the host memory of its own, inside a block."""
+    syncblob.set_memory_kind(device, "separate")
+    try:
+        yield
+    finally:
+        syncblob.set_memory_kind(device, "shared")
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -25,7 +25,9 @@ from syncblob.array_api import __array_namespace_info__ as __array_namespace_inf
 from syncblob.devices import Device as Device
 from syncblob.devices import available_devices as available_devices
 from syncblob.devices import default_device as default_device
+from syncblob.devices import memory_kind as memory_kind
 from syncblob.devices import set_default_device as set_default_device
+from syncblob.devices import set_memory_kind as set_memory_kind
 from syncblob.devices import simulated as simulated
 from syncblob.devices import use_device as use_device
 from syncblob.devices.memory_limit import set_memory_limit as set_memory_limit

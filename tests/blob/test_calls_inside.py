@@ -143,8 +143,35 @@ def test_an_upload_of_an_ndarray_beside_a_blob() -> None:
     require_few("a + n", "simulated:0", 28)
 
 
+@pytest.mark.parametrize("device", DEVICES)
+def test_an_operator_in_place_after_both_sides_were_read(device: str) -> None:
+    a, b = used(device), used(device)
+
+    def use() -> None:
+        a.gpu_data(), a.cpu_data()
+        a.__iadd__(b)
+
+    for _ in range(3):
+        use()
+    assert len(calls(use)) <= 18
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_an_out_that_the_other_side_wrote(device: str) -> None:
+    a, b, out = used(device), used(device), used(device)
+
+    def use() -> None:
+        np.add(a, b, out=out)
+
+    for _ in range(3):
+        out.mutable_gpu_data() if device == "cpu" else out.mutable_cpu_data()
+        use()
+    out.mutable_gpu_data() if device == "cpu" else out.mutable_cpu_data()
+    assert len(calls(use)) <= 36
+
+
 def test_results_in_a_named_tuple() -> None:
-    require_few("np.linalg.svd(d)", "cpu", 17, d=Blob.asarray(np.eye(8)))
+    require_few("np.linalg.svd(d)", "cpu", 8, d=Blob.asarray(np.eye(8)))
 
 
 def test_a_view_that_repeats_elements() -> None:
@@ -166,4 +193,5 @@ def require_few(call: str, device: str, most: int, **others: Any) -> None:
 
     for _ in range(3):
         use()
-    assert len(calls(use)) <= most, calls(use)
+    # Twice, because one call in a thousand cleans the list of Blobs on devices.
+    assert min(len(calls(use)), len(calls(use))) <= most, calls(use)

@@ -615,6 +615,17 @@ def test_a_peer_copy_that_fails_changes_nothing(cupy, machine, failure):
     assert other.on("cuda:0").gpu_data().get().tolist() == (values() + 1).tolist()
 
 
+@pytest.mark.parametrize("machine", ["lazy"], indirect=True)
+def test_a_peer_copy_that_fails_late_does_not_write_into_memory_of_others(cupy, machine, backend):
+    _, other = on_both(cupy)
+    with machine.failing(streamSynchronize=1), pytest.raises(CUDARuntimeError):
+        other.on("cuda:0").gpu_data()
+    gc.collect()
+    others = [backend.allocate(24, zeroed=True) for _ in range(3)]
+    machine.finish()
+    assert [each.tolist() for each in others] == [[0] * 24] * 3
+
+
 def test_a_peer_copy_cannot_be_captured(cupy):
     _, other = on_both(cupy)
     other.on("cuda:0").gpu_data()

@@ -105,6 +105,24 @@ def ready_to_overwrite():
 
 
 @lazily
+def test_memory_is_not_used_again_while_the_stream_of_its_last_use_is_captured(machine, backend):
+    blob, other, seen, stream = ready(1, machine), ready(2, machine), [], side_stream()
+    address = blob.memory.buffer(1).data.ptr
+    with stream:
+        compute(blob, reading(seen))
+    stream.begin_capture()
+    del blob
+    gc.collect()
+    # A transfer looks for memory that can be freed.
+    other.overwrite_cpu_data()[...] = 3
+    other.prefetch()
+    assert backend.allocate(BLOCK).data.ptr != address
+    stream.end_capture()
+    stream.synchronize()
+    assert seen == [1]
+
+
+@lazily
 def test_the_old_window_is_not_used_again_before_it_was_copied(machine, backend):
     size = 1 << 20
     blob = Blob(size, device="cuda:0")
@@ -356,6 +374,40 @@ def test_uses_on_several_streams_are_all_waited_for(machine, backend):
     machine.finish(latest_first=True)
     assert seen == [1] * 6
     del kept
+
+
+@lazily
+def test_a_use_that_another_thread_notes_meanwhile_is_kept(machine, backend, monkeypatch):
+    blob, other, seen = ready(1, machine), ready(1, machine), []
+    array, add = blob.array_in(backend, CONST, "test"), backend.order._add
+    compute(other, lambda _: None)
+
+    def meanwhile():
+        # A point of the stream, and a use after it.
+        backend.order.wait(side_stream(), other.memory.buffer(1))
+        backend.compute(launch, reading(seen), array)
+
+    def added(found, stretch):
+        monkeypatch.setattr(backend.order, "_add", add)
+        in_thread(meanwhile)
+        return add(found, stretch)
+
+    monkeypatch.setattr(backend.order, "_add", added)
+    backend.compute(launch, lambda _: None, array)
+    blob.overwrite_cpu_data()[...] = 5
+    blob.array_in(backend, CONST, "test")
+    machine.finish()
+    assert seen == [1]
+
+
+@lazily
+def test_zeros_come_after_what_still_reads(machine, backend):
+    blob, seen = ready(1, machine), []
+    with side_stream() as stream:
+        compute(blob, reading(seen))
+    backend.zero(blob.memory.buffer(1))
+    stream.synchronize()
+    assert seen == [1]
 
 
 @lazily

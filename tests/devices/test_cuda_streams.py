@@ -411,11 +411,14 @@ def test_blobs_that_go_in_a_capture_leave_it_good(cupy, mode, current):
 
 
 @lazily
-@pytest.mark.parametrize("border", ["compute", "gpu_data", "interface", "dlpack", "to_torch"])
-def test_work_on_torchs_stream_comes_before_what_follows_and_after_what_was_before(
-    cupy, backend, machine, streams, border
+@pytest.mark.parametrize("latest_first", [False, True])
+@pytest.mark.parametrize(
+    "border", ["compute", "gpu_data", "interface", "dlpack", "to_torch", "prefetch"]
+)
+def test_work_on_torchs_stream_comes_before_what_follows_and_after_what_was_before(  # fixtures
+    cupy, backend, machine, streams, border, latest_first
 ):
-    blob, ran = at_cpu(), []
+    blob, other, ran = at_cpu(), at_cpu(), []
     blob.gpu_data()
     first, last = side_stream(), side_stream()
     launch(lambda: ran.append("torch, before"), stream=first)
@@ -429,11 +432,13 @@ def test_work_on_torchs_stream_comes_before_what_follows_and_after_what_was_befo
             _ = blob.__cuda_array_interface__
         elif border == "dlpack":
             cupy.from_dlpack(blob)
+        elif border == "prefetch":
+            other.prefetch()
         else:
             blob.to_torch()
         launch(lambda: ran.append("torch, after"), stream=first)
         launch(lambda: ran.append("CuPy, after"), stream=last)
-    machine.finish(latest_first=True)
+    machine.finish(latest_first=latest_first)
     assert {*ran[:2]} == {"torch, before", "CuPy, before"}
     assert {*ran[-2:]} == {"torch, after", "CuPy, after"}
     assert ran[2:-2] == (["CuPy"] if border == "compute" else [])

@@ -11,18 +11,13 @@ import pytest
 
 from syncblob import Blob
 from syncblob.blob.core import fresh
-from syncblob.devices import accelerator, page_locked
+from syncblob.devices import page_locked
 from syncblob.devices.page_locked import size_class
 from syncblob.memory import CONST
 
 pytestmark = pytest.mark.usefixtures("machine")
 lazily = pytest.mark.parametrize("machine", ["lazy"], indirect=True)
 SUPPORT = Path(__file__).resolve().parents[1] / "support"
-
-
-@pytest.fixture
-def backend():
-    return accelerator("cuda:0")
 
 
 @pytest.mark.parametrize(

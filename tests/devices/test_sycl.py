@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -14,6 +15,13 @@ from syncblob.devices import accelerator
 pytestmark = [pytest.mark.sycl, pytest.mark.long]
 
 DEVICE = "sycl:0"
+
+
+@pytest.fixture(autouse=True, params=["shared", "separate"])
+def kind(request):
+    syncblob.set_memory_kind(DEVICE, request.param)
+    yield request.param
+    syncblob.set_memory_kind(DEVICE, "shared")
 
 
 @pytest.fixture
@@ -60,14 +68,16 @@ def test_an_array_of_another_queue_is_adopted_where_it_is(dpnp):
 
 
 @pytest.mark.parametrize("way", ["from_dlpack", "tensor.asarray"])
-def test_aliases_are_tracked(dpnp, way):
+def test_aliases_are_tracked(dpnp, way, kind):
     blob = made([1.0, 2.0, 3.0])
     take = dpnp.tensor.asarray if way == "tensor.asarray" else dpnp.from_dlpack
     alias = take(blob.gpu)
     alias[0] = 5
     assert blob.tolist() == [5, 2, 3]
-    with pytest.warns(StaleAliasWarning):
+    with nullcontext() if kind == "shared" else pytest.warns(StaleAliasWarning):
         blob.mutable_cpu_data()
+    alias[1] = 6
+    assert blob.tolist() == ([5, 6, 3] if kind == "shared" else [5, 2, 3])
     del alias
     blob.gpu_data()
     blob.mutable_cpu_data()
@@ -139,21 +149,29 @@ def test_float16_is_computed_as_precisely_as_by_numpy(dpnp):
         assert (result.tolist(), result.dtype) == (expected.tolist(), expected.dtype)
 
 
-def test_pushes_take_queues(dpnp):
+def test_pushes_take_queues(dpnp, kind):
     del dpnp
     blob = made(np.zeros(1 << 16))
     blob.mutable_cpu_data()[...] = 4
+    if kind == "shared":
+        # There is nothing to push.
+        blob.async_gpu_push()
+        assert blob.sum().item() == 4 << 16
+        return
     with pytest.raises(TypeError, match="SyclQueue or None"):
         blob.async_gpu_push(stream=1)
     blob.async_gpu_push(stream=accelerator(DEVICE)._queue)
     assert blob.sum().item() == 4 << 16
 
 
-def test_a_forked_child_refuses(dpnp):
+def test_a_forked_child_refuses(dpnp, kind):
     del dpnp
     blob = made([1.0])
+    blob += 1
     child = os.fork()
     if not child:
+        if kind == "shared" and blob.cpu_data().tolist() != [2]:
+            os._exit(4)
         try:
             blob + 1
             blob.cpu_data()

@@ -19,7 +19,15 @@ from program_devices import run_programs
 from gpu_checks import __main__ as command
 from gpu_checks.journal import summary
 from gpu_checks.running import ROOT
-from gpu_checks.steps import STEPS, Context, chosen, gpu_files, make_jobs, process_environment
+from gpu_checks.steps import (
+    LIMIT,
+    STEPS,
+    Context,
+    chosen,
+    gpu_files,
+    make_jobs,
+    process_environment,
+)
 from syncblob.devices.cuda import _CudaPush
 from syncblob.devices.cuda_streams import Order
 
@@ -36,6 +44,14 @@ def test_the_jobs_are_in_the_order_of_their_worth():
     assert steps_of(chosen("", JOBS))[:5] == FIRST
     assert len({job.title for job in JOBS}) == len(JOBS)
     assert all(job.seconds < 570 for job in JOBS)
+
+
+def test_what_matters_most_fits_into_the_time_of_a_machine():
+    probes = [job.seconds for job in JOBS if job.step == "probes"]
+    before = [*STEPS][: STEPS.index("conformance")]
+    others = [job.seconds for job in JOBS if job.step in before and job.step != "probes"]
+    # Eight probes run at a time, and hardly one needs all of its time.
+    assert sum(others) + max(probes) + sum(probes) / 8 / 4 <= LIMIT
 
 
 @pytest.mark.parametrize(

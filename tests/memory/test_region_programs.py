@@ -24,7 +24,7 @@ import pytest
 import region_model
 import tiers
 from in_threads import in_threads
-from program_devices import Cuda, Lent, Simulated, run_programs
+from program_devices import Cuda, Late, Lent, Shared, SharedCuda, Simulated, Sycl, run_programs
 from region_model import CPU, FAR, GPU, NOBODY, Cells, Loan, Memory, Plan, overlap, reach, runs
 
 import syncblob
@@ -154,7 +154,7 @@ def array_of(loan: Loan) -> Any:
 def may_write(array: Any) -> bool | None:
     """Tell whether a borrowed array is writable; None if its library has no read-only arrays."""
     writeable: bool = array.flags.writeable
-    return None if isinstance(array, Lent) else writeable
+    return None if isinstance(array, Lent) and not isinstance(array, Late) else writeable
 
 
 # Operations that change a Blob: their intents, and the new elements from those before.
@@ -321,7 +321,7 @@ class Program:
         elif kind == "outside":
             device = CPU
             self.note(f"{name} = asarray(an array of {cells.shape}), bound to {self.device.name}")
-            array = self.fresh(cells)
+            array = self.device.host_array(self.fresh(cells))
             blob = syncblob.asarray(array)
             blob.memory.side_of(self.device.accelerator)
             memory = Memory(array.ravel().tolist())
@@ -536,7 +536,7 @@ class Program:
             self.accept(memory, lambda _: (frozenset({plan.side}),))
             if any(memory.holders):
                 memory.holders = [frozenset({plan.side})] * memory.size
-        return True, self.device.seen(result)
+        return True, result if plan.side == CPU else self.device.seen(result)
 
     def done(self, part: Part, name: str, plan: Plan) -> None:
         """Record an access in the model."""
@@ -786,6 +786,7 @@ class Program:
             # This text has no elements.
             elements = set()
         missing = [e for e in elements if memory.holders[e] and CPU not in memory.holders[e]]
+        missing = [] if region_model.ONE else missing
         asked = self.asked(memory)
         if missing and self.chance(0.1):
             self.note("    with the copy failing")
@@ -1000,7 +1001,7 @@ class Program:
         array = array_of(alias)
         for index in np.ndindex(alias.cells.shape):
             element = int(alias.cells[index])
-            if alias.side in memory.holders[element]:
+            if memory.shows(alias, element):
                 assert int(array[index]) == memory.values[element], f"[{element}] through the alias"
 
     def slice_alias(self) -> None:
@@ -1136,7 +1137,7 @@ class Program:
         base, side = self.base(), self.side()
         memory = base.memory
         values = self.fresh(base.cells)
-        array = values if side == CPU else self.device.array(values)
+        array = (self.device.host_array if side == CPU else self.device.array)(values)
         self.note(f"{base.name}.set_{side}_data(…)")
         setter = getattr(base.reached(side), f"set_{'cpu' if side == CPU else 'gpu'}_data")
         smaller = base.cells.size != memory.size
@@ -1187,6 +1188,78 @@ class Program:
         done, _ = self.announced(lambda: base.blob.resize(shape), [])
         assert done
         base.cells = arranged(shape)
+
+
+# --- shared memory --------------------------------------------------------------------------------
+
+
+class SharedProgram(Program):
+    """A program on a device that shares the memory of the host, and runs its work late.
+
+    Whoever lacks a wait sees what was there before, or poison. The program waits for work of its
+    own, through arrays of the device, before it uses arrays of the host that it has kept.
+    """
+
+    moves = (*Program.moves, *["operate", "result", "look"] * 3)
+
+    def __init__(self, number: int, device: Simulated | Cuda, sides: Sequence[str]) -> None:
+        self.late: list[tuple[Any, Any]] = []
+        super().__init__(number, device, sides)
+
+    def settle(self) -> None:
+        if Lent.wrote:
+            self.synchronize()
+        Lent.wrote = False
+
+    def an_alias(self) -> tuple[Memory, Loan] | tuple[None, None]:
+        self.settle()
+        return super().an_alias()
+
+    def write_borrow(self) -> None:
+        self.settle()
+        super().write_borrow()
+
+    def write_outside(self) -> None:
+        self.settle()
+        super().write_outside()
+
+    def start(self, part: Part, name: str, plan: Plan) -> None:
+        delay = self.controls.delay
+        super().start(part, name, plan)
+        self.controls.delay = delay
+
+    def fail(self, part: Part, plan: Plan, *_: Any, **_push: Any) -> None:
+        """No copy can fail: there is none."""
+        self.start(part, "async_gpu_push", plan)
+
+    def press(self) -> None:
+        """Nothing leaves a memory that is shared."""
+
+    def computing(self) -> Part | None:
+        part = self.part(empty=False)
+        return part if self.device.computes or part.device == CPU else None
+
+    def result(self) -> None:
+        """Compute a new Blob, and look at it later: its operand may be written meanwhile."""
+        part = self.computing()
+        if part is not None:
+            self.note(f"{part.name} + 0")
+            plan = part.memory.plan(part.device, "const", part.cells)
+            done, result = self.use(part, "a result", plan, lambda: part.blob + 0)
+            if done:
+                self.late.append((result, np.array(part.memory.values, int)[part.cells]))
+
+    def look(self) -> None:
+        self.note("look at the results")
+        for result, expected in self.late:
+            found = result.cpu_data()
+            assert np.array_equal(found, expected), f"computed {found}, must be {expected}"
+        self.late.clear()
+
+    def run(self, steps: int = STEPS) -> None:
+        super().run(steps)
+        self.look()
+        assert not any(self.counted().values())
 
 
 # --- windows --------------------------------------------------------------------------------------
@@ -1368,6 +1441,26 @@ def test_no_program_sees_old_values_moves_too_much_or_loses_a_write_unannounced(
     run_programs(lambda number: Program(number, program_device(), (CPU, GPU)), numbers)
     if program_device is Simulated:
         assert Program.evicted - before > len(numbers)
+
+
+@tiers.programs(60, 1200, variable="SYNCBLOB_PROGRAMS")
+def test_no_program_in_shared_memory_lacks_a_wait_or_copies(
+    numbers: range, shared_device: type[Shared | Sycl], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(changes, "SMALL", 0)
+    monkeypatch.setattr(region_model, "ONE", True)
+    consumer.cache_clear()
+    run_programs(lambda number: SharedProgram(number, shared_device(), (CPU, GPU)), numbers)
+
+
+@tiers.programs(40, 400, variable="SYNCBLOB_PROGRAMS")
+def test_no_program_in_memory_shared_with_cuda_lacks_a_wait_or_copies(
+    numbers: range, shared_cuda: type[SharedCuda], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(changes, "SMALL", 0)
+    monkeypatch.setattr(region_model, "ONE", True)
+    consumer.cache_clear()
+    run_programs(lambda number: SharedProgram(number, shared_cuda(), (CPU, GPU)), numbers)
 
 
 # --- pushes, many pieces, threads and processes ---------------------------------------------------

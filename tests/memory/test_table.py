@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from program_devices import Cuda, Simulated
+from program_devices import Cuda, Shared, Simulated, Sycl
 
 from syncblob import Head, SyncedMemory, record_transfers
 from syncblob.devices import HOST, Side
@@ -74,7 +74,8 @@ def memory_at(head: Head, device: Simulated | Cuda) -> SyncedMemory:
 def perform(memory: SyncedMemory, access: str, device: Simulated | Cuda) -> Any:
     if access.startswith("set_"):
         array = np.full(NBYTES, 9, np.uint8)
-        return getattr(memory, access)(device.array(array) if "gpu" in access else array)
+        of_side = device.array if "gpu" in access else device.host_array
+        return getattr(memory, access)(of_side(array))
     method: Callable[[], Any] = getattr(memory, access)
     return method()
 
@@ -123,6 +124,40 @@ def test_cell(access: str, before: Head, device: Simulated | Cuda) -> None:
         assert device.seen(array).flags.writeable == writable
     elif access == "async_gpu_push":
         assert memory.gpu_data().tolist() == memory.cpu_data().tolist() == [OLD] * NBYTES
+
+
+@pytest.mark.parametrize(
+    ("access", "before"), CELLS, ids=[f"{access}-{before.name}" for access, before in CELLS]
+)
+def test_cell_in_shared_memory(
+    access: str, before: Head, shared_device: type[Shared | Sycl]
+) -> None:
+    device = shared_device()
+    after, actions = TABLE[access][before]
+    memory, counts = memory_at(before, device), device.controls
+    if before is C and access != "async_gpu_push":
+        # Where the accelerator has worked on the buffer, the host has to wait.
+        device.seen(memory.mutable_gpu_data())[:] = OLD
+        memory.mutable_cpu_data()
+    counts.reset_counts()
+    with record_transfers() as log:
+        array = perform(memory, access, device)
+    assert memory.head is after
+    allocated = counts.host_allocations, counts.allocations
+    first = "a" in actions and before is U
+    assert allocated == (int(first and "cpu" in access), int(first and "gpu" in access))
+    assert not log
+    assert all(not entry.copied for entry in memory.history)
+    if access.startswith("set_"):
+        assert memory.cpu_data().tolist() == [9] * NBYTES
+    elif array is not None and "overwrite" not in access:
+        assert np.asarray(device.seen(array) if "gpu" in access else array).tolist() == (
+            [0 if before is U else OLD] * NBYTES
+        )
+    newest = memory.cpu_data().tolist()
+    assert np.asarray(device.seen(memory.gpu_data())).tolist() == newest
+    assert counts.uploads == counts.downloads == 0
+    device.close()
 
 
 @pytest.mark.parametrize("head", [U, G, S])

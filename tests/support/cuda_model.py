@@ -285,6 +285,7 @@ class Machine:
     `devices`: the number of devices.
     `eager`: Run work as soon as it is queued.
     `can_pin`: whether more host memory can be page-locked.
+    `attributes`: those that devices have, by CUDA's numbers.
     `peers`, `enabled`: whether devices can access each other's memory, and the pairs that do.
     `calls`: how often functions that block the caller or wait for the device were called, by name.
     """
@@ -293,6 +294,7 @@ class Machine:
         self.devices = devices
         self.eager = eager
         self.can_pin = True
+        self.attributes: set[int] = set()
         self.peers = True
         self.enabled: list[tuple[int, int]] = []
         self.calls: Counter[str] = Counter()
@@ -586,6 +588,10 @@ class Machine:
             raise CUDARuntimeError(INVALIDATED if capture.invalid else UNJOINED)
         return capture.nodes
 
+    def deviceGetAttribute(self, attrib: int, device: int) -> int:
+        del device
+        return int(attrib in self.attributes)
+
     def streamIsCapturing(self, stream: int) -> bool:
         found = self.stream(stream)
         # Unlike other calls, this one is allowed and invalidates nothing.
@@ -620,8 +626,11 @@ class Machine:
     def _copying(self, dst: int, src: int, size: int, kind: int) -> tuple[Any, int]:
         """Return the objects that keep the memory of a copy alive, and the kind of host memory."""
         to, of = block_at(dst, size), block_at(src, size)
-        on_device = [block is not None and block.kind in (DEVICE, MANAGED) for block in (to, of)]
-        if on_device != [kind in (TO_DEVICE, ON_DEVICE), kind in (TO_HOST, ON_DEVICE)]:
+        # Managed memory is that of both.
+        managed = [block is not None and block.kind == MANAGED for block in (to, of)]
+        on_device = [block is not None and block.kind == DEVICE for block in (to, of)]
+        wanted = kind in (TO_DEVICE, ON_DEVICE), kind in (TO_HOST, ON_DEVICE)
+        if any(not m and d != w for m, d, w in zip(managed, on_device, wanted, strict=True)):
             raise CUDARuntimeError(INVALID_VALUE)
         host = of if kind == TO_DEVICE else to
         return (to, of), UNREGISTERED if host is None else host.kind

@@ -89,6 +89,7 @@ def pointerGetAttributes(ptr: int) -> PointerAttributes:
 
 
 _RUNTIME = """getDeviceCount getDevice setDevice deviceSynchronize memcpyAsync memsetAsync
+    deviceGetAttribute
     deviceCanAccessPeer deviceEnablePeerAccess memcpyPeerAsync
     memGetInfo streamCreateWithPriority streamDestroy streamSynchronize streamQuery
     streamWaitEvent streamBeginCapture streamEndCapture streamIsCapturing eventCreateWithFlags
@@ -360,8 +361,8 @@ class _Allocated(BaseMemory):
             self._home, self._machine = home, _machine
             self._stream = None if pool is None else _machine.stream(pool[1])
 
-    def __del__(self) -> None:
-        if self._block is None:
+    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        if self._block is None or is_finalizing():
             return
         if self._stream is None:
             self._machine.free(self._block, self._home)

@@ -6,14 +6,17 @@ device can do this itself. For a CUDA device, real or the model, this module wra
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import numpy as np
+from devices import SHARED
 from hypothesis import reject
 
-from syncblob.devices import SimulatedBackend, accelerator, simulated
+from syncblob._layout import Layout
+from syncblob.devices import Device, SimulatedBackend, accelerator, simulated
 
 
 def run_programs(make: Callable[[int], Any], numbers: Iterable[int]) -> None:
@@ -49,6 +52,10 @@ class Simulated:
         """Return an array on the device."""
         return values
 
+    def host_array(self, values: Any) -> Any:
+        """Return an array on the host that the device can share, if it shares memory."""
+        return values
+
     def seen(self, array: Any) -> Any:
         """Return an array as programs can look at it."""
         return array
@@ -76,6 +83,27 @@ class Simulated:
         self.controls.delay = 0.0
 
 
+class Shared(Simulated):
+    """The simulated device that shares the memory of the host. Its work is late."""
+
+    name = SHARED
+
+    def __init__(self) -> None:
+        self.accelerator = self.controls = simulated(Device(SHARED).index, shared=True)
+        self.controls.synchronize()
+        self.controls.reset_counts()
+        self.controls.delay = 1.0
+
+    def close(self) -> None:
+        """Wait for the work, and restore the device."""
+        self.controls.synchronize()
+        super().close()
+
+    def seen(self, array: Any) -> Any:
+        """Return an array as programs can look at it."""
+        return Late(self.controls, array) if isinstance(array, np.ndarray) else array
+
+
 class Cuda:
     """A CUDA device, with CuPy arrays, which are always writable."""
 
@@ -97,6 +125,10 @@ class Cuda:
     def array(self, values: Any) -> Any:
         """Return an array on the device."""
         return self._library.asarray(values)
+
+    def host_array(self, values: Any) -> Any:
+        """Return an array on the host that the device can share, if it shares memory."""
+        return values
 
     def seen(self, array: Any) -> Any:
         """Return an array as programs can look at it."""
@@ -128,6 +160,27 @@ class Cuda:
         self.controls.close()
 
 
+class SharedCuda(Cuda):
+    """A CUDA device that shares its memory with the host."""
+
+    def _array(self, values: Any, side: str) -> Any:
+        # Not by the method that counts.
+        device = type(self.accelerator).allocate(self.accelerator, values.nbytes)
+        host = self.accelerator.share(device)
+        np.ndarray(values.shape, values.dtype, host)[...] = values
+        if side == "cpu":
+            return np.ndarray(values.shape, values.dtype, host)
+        return self.accelerator.view(device, Layout.of_array(values), writable=True)
+
+    def array(self, values: Any) -> Any:
+        """Return an array in managed memory."""
+        return self._array(values, "gpu")
+
+    def host_array(self, values: Any) -> Any:
+        """Return an array in managed memory."""
+        return self._array(values, "cpu")
+
+
 class Sycl(Cuda):
     """A SYCL device, with dpnp's arrays."""
 
@@ -141,6 +194,19 @@ class Sycl(Cuda):
         self._library = dpnp
         self.accelerator = accelerator(self.name)
         self.controls = _Controls(self.accelerator)
+
+    def array(self, values: Any) -> Any:
+        """Return an array on the device."""
+        kind = "shared" if self.accelerator.shared else "device"
+        return self._library.asarray(values, usm_type=kind)
+
+    def host_array(self, values: Any) -> Any:
+        """Return an array in USM memory."""
+        # Not by the method that counts.
+        buffer = type(self.accelerator).allocate_host(self.accelerator, values.nbytes)
+        array = np.ndarray(values.shape, values.dtype, buffer)
+        array[...] = values
+        return array
 
     def seen(self, array: Any) -> Any:
         """Return an array as programs can look at it."""
@@ -169,7 +235,9 @@ class Lent:
     Each read is a copy. Each write is on the current stream, without a wait.
     """
 
-    flags = SimpleNamespace(writeable=True)
+    flags: Any = SimpleNamespace(writeable=True)
+    # Whether programs have written by work of their own since they have waited for the device.
+    wrote = False
 
     def __init__(self, array: Any) -> None:
         self.array = array
@@ -187,6 +255,7 @@ class Lent:
 
             values = cupy.asarray(values)
         self.array[key] = values
+        Lent.wrote = True
 
     def __len__(self) -> int:
         return len(self.array)
@@ -196,6 +265,29 @@ class Lent:
 
     def _on_host(self) -> Any:
         return self.array.get() if hasattr(self.array, "get") else self.array.asnumpy()
+
+
+class Late(Lent):
+    """An array of a simulated device that programs write by the device's work."""
+
+    def __init__(self, backend: SimulatedBackend, array: Any) -> None:
+        super().__init__(array)
+        self.backend = backend
+
+    @property
+    def flags(self) -> Any:
+        return self.array.flags
+
+    def __getitem__(self, key: Any) -> Late:
+        return Late(self.backend, self.array[key])
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self.backend.compute(operator.setitem, self.array, key, value)
+        Lent.wrote = True
+
+    def _on_host(self) -> Any:
+        self.backend.finish(None)
+        return self.array.copy()
 
 
 class _Controls(SimulatedBackend):

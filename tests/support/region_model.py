@@ -21,6 +21,8 @@ CPU, GPU, FAR = "cpu", "gpu", "far"
 NOBODY: frozenset[str] = frozenset()
 # Whether what lies beside a part comes to the host with it, as in small memories.
 SMALL = False
+# Whether the host and the accelerator have one memory, so that nothing is copied or becomes stale.
+ONE = False
 
 
 def reach(cells: Cells) -> range:
@@ -103,6 +105,8 @@ class Plan:
     @property
     def copied(self) -> list[int]:
         """The elements that are copied between the sides. The source counts as the host."""
+        if ONE:
+            return []
         return self.stale + self.rest + (self.filled if self.side != CPU else [])
 
     def moved(self, *, pushed: bool = False) -> dict[str, list[int]]:
@@ -196,6 +200,7 @@ class Memory:
             return plan
         plan.after |= dict.fromkeys(hull, here)
         others = [loan for loan in self.aliases if loan.side != side and overlap(loan.hull, hull)]
+        others = [] if ONE else others
         plan.left = others
         plan.revoked = [loan for loan in others if loan.revocable] + [
             loan for loan in self.borrows if loan.side != side and overlap(loan.hull, hull)
@@ -243,7 +248,7 @@ class Memory:
         self.exposed = {CPU: set(), GPU: set(), FAR: set()}
         self.foreign.add(side)
         # Aliases of that side are over the old buffer, which is no longer part of the memory.
-        self.aliases = [alias for alias in self.aliases if alias.side != side]
+        self.aliases = [alias for alias in self.aliases if alias.side != side and not ONE]
 
     def evict(self, side: str, hull: range) -> list[int]:
         """Let a side hold nothing of a range; return what is copied to the host before."""
@@ -256,4 +261,8 @@ class Memory:
 
     def writable(self, loan: Loan, element: int) -> bool:
         """Tell whether a write through a loan changes the newest contents."""
-        return self.holders[element] == {loan.side}
+        return ONE or self.holders[element] == {loan.side}
+
+    def shows(self, loan: Loan, element: int) -> bool:
+        """Tell whether a loan shows the newest contents."""
+        return ONE or loan.side in self.holders[element]

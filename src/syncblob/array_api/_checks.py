@@ -40,7 +40,8 @@ def require_blob_and_scalar(name: str, x1: Any, x2: Any, *beside: Any) -> tuple[
 
 def require_indices(name: str, x: Any, *beside: Any) -> Any:
     """Return a Blob of `intp`, or an ndarray of it as it is; raise a TypeError for other dtypes."""
-    blob = x if is_plain_array(x) and isinstance(beside[0], Blob) else as_blob(name, x, *beside)
+    known = isinstance(x, Blob) or (is_plain_array(x) and isinstance(beside[0], Blob))
+    blob = x if known else as_blob(name, x, *beside)
     dtype = blob.dtype
     if dtype.kind not in "iu":
         raise TypeError(f"{name} expects integers, got dtype {dtype}")

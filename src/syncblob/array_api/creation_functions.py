@@ -276,6 +276,6 @@ def _made(
 
 def _triangle(name: str, x: Blob, k: int) -> Blob:
     x = as_blob(name, x)
-    if x.ndim < 2:  # noqa: PLR2004  # a matrix has two axes
+    if len(x.shape) < 2:  # noqa: PLR2004  # a matrix has two axes
         raise ValueError(f"{name} expects at least two axes, got shape {x.shape}")
     return apply(name, x, k=k)

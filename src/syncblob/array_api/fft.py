@@ -185,10 +185,10 @@ def _apply(name: str, x: Any, **keywords: Any) -> Any:
     if axes is not None:
         x = as_blob(f"fft.{name}", x)
         # NumPy speaks of the index of a tuple, and CuPy accepts some that are out of range.
-        normalize_axis_tuple(axes, x.ndim, allow_duplicate=True)
+        normalize_axis_tuple(axes, len(x.shape), allow_duplicate=True)
     result = apply(f"fft.{name}", x, **keywords)
     # NumPy's inverse of a real transform leaves the result of an empty axis uninitialized.
-    return result if x.size else apply("zeros_like", result)
+    return apply("zeros_like", result) if 0 in x.shape else result
 
 
 def _size(n: int | None) -> int | None:

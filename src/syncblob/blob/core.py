@@ -396,7 +396,14 @@ class BlobCore:
         shortcut, array = self.shortcut, self.raw_array
         if array is not None and (shortcut.writable or (not writes and shortcut.readable)):
             return array
-        memory, layout = self.memory, self.known_layout or self.layout
+        layout = self.known_layout or self.layout
+        if array is not None and shortcut.readable:
+            # Only other sides have to be told of the write.
+            held: Any = self.known_memory
+            buffer = acquire(held.ledger, shortcut.side, access, layout, reason)
+            if shortcut.writable and shortcut.buffer is buffer:
+                return array
+        memory = self.memory
         while True:
             buffer = memory.acquire(self.side, access, layout, reason)
             shortcut, array = self._attach(memory, layout)
@@ -740,7 +747,7 @@ class BlobCore:
         arrays = list(self.accessor_arrays)
         arrays[place] = NOT_YET
         once = tuple(arrays)
-        if all(kept is None or kept is NOT_YET for kept in once):
+        if once.count(None) + once.count(NOT_YET) == len(once):
             # Many have the same.
             once = _used_once.setdefault(once, once)
         self.accessor_arrays = once

@@ -105,7 +105,7 @@ def _seen(blob: BlobCore, memory: SyncedMemory) -> MemorySeen:
     homes = []
     for side in memory.sides:
         loans = memory.ledger.loans.of(side)
-        mine = 1 << side
+        mine = memory.ledger.buffers.alike(side)
         lent = [
             _alias(memory, side, loan)
             for loan in loans
@@ -131,7 +131,8 @@ def _seen(blob: BlobCore, memory: SyncedMemory) -> MemorySeen:
 def _alias(memory: SyncedMemory, side: Side, alias: Loan) -> Lent:
     """Describe an alias, and since when it is stale."""
     start, stop = alias.start, alias.stop
-    lacking = sum(run.nbytes for run in memory.spans.lacking(start, stop, 1 << side))
+    alike = memory.ledger.buffers.alike(side)
+    lacking = sum(run.nbytes for run in memory.spans.lacking(start, stop, alike))
     text = f"{alias.described()}{_bytes(memory, start, stop)}"
     if alias.revoked:
         text += "; read-only"
@@ -244,14 +245,16 @@ def _contents(memory: SyncedMemory, side: Side) -> str:
         return f"{where}no memory"
     nbytes = sum(window.nbytes for window in windows)
     runs = memory.spans.runs(0, memory.nbytes)
-    held = sum(run.nbytes for run in runs if run.holders & (1 << side))
+    alike = memory.ledger.buffers.alike(side)
+    held = sum(run.nbytes for run in runs if run.holders & alike)
     if held == memory.nbytes and memory.head is not Head.UNINITIALIZED:
         state = "up to date"
     else:
         state = f"{held} bytes up to date" if held else "older contents"
     borrows = len([x for x in memory.ledger.loans.of(side) if x.kind is BORROW])
     lent = f", {counted(borrows, 'writable borrow')}" if borrows else ""
-    return f"{where}{nbytes} bytes, {state}{lent}{_note_on_speed(memory, side)}"
+    same = "the same " if side and alike & 1 else ""
+    return f"{where}{same}{nbytes} bytes, {state}{lent}{_note_on_speed(memory, side)}"
 
 
 def _note_on_speed(memory: SyncedMemory, side: Side) -> str:

@@ -86,7 +86,7 @@ def element(blob: BlobCore, reason: str, index: tuple[int, ...] = ()) -> NDArray
             # The host has the same number, and NumPy reads it where it is.
             return array
         logged = bool(open_logs)
-        if blob.shortcut.writable and (held is not None or not logged):
+        if blob.shortcut.writable and not home.shared and (held is not None or not logged):
             # The host lacks it.
             accelerator: Any = home
             if held is None:

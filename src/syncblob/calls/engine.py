@@ -183,7 +183,7 @@ _WRITE = """
                 return begin(like, {given})
         try:
             result = {compute}
-        except TypeError:
+        except (TypeError, ValueError):
             {check}
             raise
         finally:
@@ -349,6 +349,7 @@ class Plan:
         kwargs = dict(zip(self._names, values[self._count :], strict=True))
         if rules.check is not None:
             # Before anything is transferred.
+            args[0].require_writable(rules.name)
             require_device_of(rules.name, *args)
             rules.check(rules.native, *args)
         elif not rules.elementwise or kwargs:
@@ -379,7 +380,10 @@ class Plan:
     def _is_certain(self, home: Home, values: tuple[Any, ...]) -> bool:
         """Return whether `run` surely makes a call, so that it may copy for it, once."""
         ready = self._target is None or values[self._target].shortcut.readable
-        return home.direct and ready and _are_usual(values, home)
+        certain = home.direct and ready and _are_usual(values, home)
+        if certain and self._rules.check is not None:
+            self._rules.check(self._rules.native, *values)
+        return certain
 
     def _bring(self, x: Any, home: Home, *values: Any) -> Any:
         """Bring a Blob's array up to date; None if the call has to begin instead."""

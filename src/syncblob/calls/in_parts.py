@@ -101,13 +101,15 @@ def _can_divide(kernel: Callable[..., Any], operands: Sequence[Any], *, writes: 
         # NumPy's scalars.
         return False
     elementwise = getattr(kernel, "signature", None) is None and kernel.__name__ != "matmul"
-    first = blobs[0]
+    first, homes = blobs[0], {x.home for x in blobs} - {HOST}
     shared = [x for x in blobs if writes and x.memory is first.memory]
     return (
         elementwise
-        and len({x.home for x in blobs} - {HOST}) == 1
+        and len(homes) == 1
         and all(
-            x.shape == first.shape and x.layout.contiguous and divisible(x.memory.ledger.buffers)
+            x.shape == first.shape
+            and x.layout.contiguous
+            and divisible(x.memory.ledger.buffers, *homes)
             for x in blobs
         )
         and all(

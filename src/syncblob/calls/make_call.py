@@ -99,6 +99,9 @@ class Call:
         if rules.indexes and not self.home.native:
             arguments = check_indices(rules.function, self.home, arguments)
             written = rules.written(*split(arguments))
+        # Before anything is transferred.
+        for x in instances([arguments[key] for key in written], BlobCore):
+            x.require_writable(self.name)
         # NumPy would dispatch again if a Blob remained among the arguments.
         for key, x in arguments.items():
             if key not in written and (key not in plain or type(x) is not np.ndarray):
@@ -173,7 +176,6 @@ class Call:
     def _target(self, x: Any) -> Any:
         """Return a Blob, or an array to write in place of one of any library; None for others."""
         if isinstance(x, BlobCore):
-            x.require_writable(self.name)
             return x
         if not is_array(x):
             return None
@@ -212,7 +214,8 @@ class Call:
         """Return whether several targets are in one memory, which may have windows on the home."""
         memories = [x.memory for x in targets if isinstance(x, BlobCore)]
         return len({*memories}) < len(memories) and any(
-            divisible(each.ledger.buffers) and each.buffer(each.side_of(self.home)) is None
+            divisible(each.ledger.buffers, self.home)
+            and each.buffer(each.side_of(self.home)) is None
             for each in memories
         )
 

@@ -13,7 +13,7 @@ from syncblob.arrays.foreign import NoValuesError, is_array, is_stranger
 from syncblob.arrays.native import native_array
 from syncblob.blob.core import AnyBlob, BlobCore
 from syncblob.calls.choose_home import require_device_of
-from syncblob.devices.base import is_on_device
+from syncblob.devices.base import Accelerator, is_on_device
 from syncblob.interop.adopt import adopt
 
 if TYPE_CHECKING:
@@ -79,7 +79,9 @@ def with_blobs(name: str, operands: Sequence[Any]) -> list[Any]:
 def blob_to_read(array: Any, like: AnyBlob) -> AnyBlob:
     """Make a Blob over an array of NumPy or CuPy, only for reading."""
     device = "cpu" if isinstance(array, np.ndarray) else None
-    memory, layout = adopt(array, dtype=None, device=device, copy=None, owned=True)
+    # A device that has no copy of its own must have read it when its owner writes again.
+    owned = not Accelerator.any_shared
+    memory, layout = adopt(array, dtype=None, device=device, copy=None, owned=owned)
     return like.from_memory(memory, layout)
 
 

@@ -8,9 +8,11 @@ from syncblob.devices.choose_device import current_accelerator as current_accele
 from syncblob.devices.choose_device import default_device as default_device
 from syncblob.devices.choose_device import home_accelerator as home_accelerator
 from syncblob.devices.choose_device import home_of as home_of
+from syncblob.devices.choose_device import memory_kind as memory_kind
 from syncblob.devices.choose_device import owner_of as owner_of
 from syncblob.devices.choose_device import register as register
 from syncblob.devices.choose_device import set_default_device as set_default_device
+from syncblob.devices.choose_device import set_memory_kind as set_memory_kind
 from syncblob.devices.choose_device import simulated as simulated
 from syncblob.devices.choose_device import unregister as unregister
 from syncblob.devices.choose_device import use_device as use_device

@@ -41,20 +41,20 @@ class Namespace:
     ----------
     module
         The library.
-    device
-        What its creation functions take for ``device=``.
+    device, **keywords
+        What its creation functions take for ``device=`` and other keywords.
     """
 
-    def __init__(self, module: ModuleType, device: Any) -> None:
+    def __init__(self, module: ModuleType, device: Any, **keywords: Any) -> None:
         self._module = module
-        self._device = device
+        self._keywords = {"device": device, **keywords}
 
     def __getattr__(self, name: str) -> Any:
         """Return an attribute of the library."""
         found = getattr(self._module, name)
         if name in _CREATION:
-            return partial(found, device=self._device)
-        return Namespace(found, self._device) if isinstance(found, ModuleType) else found
+            return partial(found, **self._keywords)
+        return Namespace(found, **self._keywords) if isinstance(found, ModuleType) else found
 
 
 class LibraryHome(Accelerator):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import operator
 import time
+from _thread import get_ident
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from types import ModuleType
@@ -41,6 +42,11 @@ NEEDED = "needed_nbytes"
 
 # The attributes by which arrays on devices describe themselves.
 protocols: list[str] = ["__cuda_array_interface__", "__sycl_usm_array_interface__"]
+
+
+# Accelerators, and threads whose next computation there ends before its call does. Backends that
+# share memory look at it after each; see `Accelerator.end_next`.
+ENDING: set[tuple[Any, int]] = set()
 
 
 class BesideCaptureError(RuntimeError):
@@ -103,6 +109,8 @@ class Home(ABC):
     writers: set[Any] | None = None
     # The array library of this home: NumPy, CuPy through array-api-compat, or a backend's own.
     namespace: ModuleType
+    # Whether its memory is that of the host. A Blob has one buffer for such homes.
+    shared: bool = False
 
     def can_hold(self, nbytes: int) -> bool:
         """Return whether an allocation could succeed if nothing else was there."""
@@ -298,6 +306,37 @@ class Accelerator(Home):
 
     bounded: bool = True
     writers: set[Any] | None = WRITERS
+
+    # Whether its memory can be that of the host, and whether that of any accelerator was.
+    can_share: bool = False
+    any_shared: bool = False
+
+    def share_memory(self, *, shared: bool) -> None:
+        """Allocate memory that the host can use as well, or memory of the device's own."""
+        if shared and not self.can_share:
+            raise ValueError(f"{self.device} does not share its memory with the host")
+        self.shared = shared
+        Accelerator.any_shared = Accelerator.any_shared or shared
+
+    def share(self, buffer: Any) -> Any:
+        """Return a buffer over one of the host, or the reverse; None if the other cannot use it."""
+        del buffer
+
+    def finish(self, buffer: Any) -> None:
+        """Wait for all work that may use a buffer. Then the host may use it."""
+        del buffer
+        self.synchronize()
+
+    def end_next(self) -> None:
+        """Let this thread's next computation end before its call does: the host may write."""
+        ENDING.add((self, get_ident()))
+
+    def end(self) -> None:
+        """Wait for the work of a computation that `end_next` has announced."""
+        announced = self, get_ident()
+        if announced in ENDING:
+            ENDING.discard(announced)
+            self.synchronize()
 
     def require_powers(self, x1: Any, x2: Any) -> None:
         """Raise ValueError for a negative power of an integer, as far as `checks_values` allows."""

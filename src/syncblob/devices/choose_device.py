@@ -118,7 +118,33 @@ def unregister(kind: str) -> None:
         protocols.remove(getattr(factories.pop(kind), "protocol", ""))
 
 
-def simulated(index: int = 0, *, capacity: int | None = None) -> SimulatedBackend:
+def memory_kind(device: Device | str) -> str:
+    """Return ``"shared"`` or ``"separate"``; see `set_memory_kind`. ``"shared"`` for the host."""
+    return "shared" if home_of(device).shared else "separate"
+
+
+def set_memory_kind(device: Device | str, kind: str) -> None:
+    """Let an accelerator share the memory of the host, or give it memory of its own.
+
+    At first it shares what is one memory in hardware. Blobs then get one buffer for both, in which
+    the host waits for the accelerator's work, and nothing is transferred. The new kind is that of
+    what is allocated from now on.
+
+    Parameters
+    ----------
+    device
+        The accelerator. A ValueError says if it cannot share the memory of the host.
+    kind
+        ``"shared"`` or ``"separate"``.
+    """
+    if kind not in {"shared", "separate"}:
+        raise ValueError(f"expected 'shared' or 'separate', got {kind!r}")
+    accelerator(device).share_memory(shared=kind == "shared")
+
+
+def simulated(
+    index: int = 0, *, capacity: int | None = None, shared: bool | None = None
+) -> SimulatedBackend:
     """Return the backend of a simulated device, with its counters, failures and delays.
 
     Parameters
@@ -128,10 +154,14 @@ def simulated(index: int = 0, *, capacity: int | None = None) -> SimulatedBacken
     capacity
         The bytes that the device has from now on; None leaves them as they are, initially without
         end.
+    shared
+        Whether it shares the memory of the host from now on; None leaves that as it is.
     """
     backend: Any = accelerator(f"simulated:{index}")
     if capacity is not None:
         backend.capacity = capacity
+    if shared is not None:
+        backend.share_memory(shared=shared)
     return cast("SimulatedBackend", backend)
 
 

@@ -24,7 +24,8 @@ from syncblob._formatting import extend, human_bytes
 from syncblob._locks_lost_in_fork import notify
 from syncblob._source_lines import user_line
 from syncblob.devices import page_locked, timed_computations
-from syncblob.devices.base import DLPACK_CUDA, NEEDED, Accelerator, BesideCaptureError, Push
+from syncblob.devices.base import DLPACK_CUDA, ENDING, NEEDED, Accelerator, BesideCaptureError, Push
+from syncblob.devices.cuda_shared import SharedMemory
 from syncblob.devices.cuda_streams import Order, Owner, is_capturing, stream_at
 from syncblob.devices.device import Device
 from syncblob.devices.host import HOST
@@ -101,6 +102,9 @@ class CudaBackend(Accelerator):
         self._page_locked = page_locked.PageLocked(cupy.cuda.PinnedMemory, self.order.synchronize)
         self._cuda_error: type[Exception] = cupy.cuda.runtime.CUDARuntimeError
         self._short_of_memory = MemoryError, self._cuda_error
+        self._shared_memory = SharedMemory(cupy, index)
+        self.can_share: bool = self._shared_memory.can
+        self.share_memory(shared=self.can_share)
         # The streams of transfers, by whether they go down. A device copies both ways at once.
         self._streams: dict[bool, Any] = {}
         # The numbers of the devices whose memory this one accesses, if it can.
@@ -138,6 +142,8 @@ class CudaBackend(Accelerator):
             raise self._shortage(error) from None
         finally:
             order.note((*args, *keywords.values()) if keywords else args, result, stream)
+            if ENDING:
+                self.end()
         return result
 
     def _compute_beside(self, function: Any, args: Any, keywords: Any) -> Any:
@@ -153,12 +159,13 @@ class CudaBackend(Accelerator):
                 # First, because the function may be torch's.
                 order.join()
                 order.note((args, keywords), result)
+                if ENDING:
+                    self.end()
         return result
 
     def used(self, *arrays: Any) -> None:
-        """Record that work which uses arrays was queued on the current stream."""
+        """Record that work which uses arrays was queued by a function that `compute` has called."""
         with self._context:
-            self.order.join()
             self.order.note(arrays)
 
     def as_array(self, result: Any) -> Any:
@@ -177,9 +184,12 @@ class CudaBackend(Accelerator):
 
     def allocate(self, nbytes: int, *, zeroed: bool = False) -> Any:
         """Return a new buffer from CuPy's allocator. Zeros are visible to every stream."""
+        allocate: Any = partial(self._cupy.empty, dtype=np.uint8)
         with self.order.calls:
             self._refuse_capture("an allocation")
-            buffer = self._relieved(partial(self._cupy.empty, dtype=np.uint8), nbytes)
+            buffer = self._relieved(
+                self._shared_memory.allocate if self.shared else allocate, nbytes
+            )
             # The pool gives out memory that work on the current stream has not finished with.
             self.order.note((), buffer)
             if zeroed:
@@ -315,6 +325,8 @@ class CudaBackend(Accelerator):
 
         `is_page_locked` tells which. In a forked child it is an ordinary one.
         """
+        if self.shared and nbytes and not isinstance(self._context, _LostContext):
+            return self.share(self.allocate(nbytes, zeroed=zeroed))
         buffer: NDArray[np.uint8] | None = None
         if nbytes and not isinstance(self._context, _LostContext):
             if self.order.plain(transfers=True) is None:
@@ -329,6 +341,21 @@ class CudaBackend(Accelerator):
         if zeroed:
             buffer.fill(0)
         return buffer
+
+    def share(self, buffer: Any) -> Any:
+        """Return the same memory for the other processor; see `SharedMemory`."""
+        with self._context:
+            return self._shared_memory.on_the_other(buffer)
+
+    def finish(self, buffer: Any) -> None:
+        """Wait for the last uses of a buffer."""
+        stream = self._streams.get(True) or self._own_stream(down=True)
+        with self.order.calls:
+            if self.order.plain(transfers=True) is None:
+                self._refuse_capture("a wait for what the host is to use")
+                self.order.join()
+            self.order.wait(stream, buffer)
+            stream.synchronize()
 
     def is_page_locked(self, host: NDArray[np.uint8]) -> bool:
         """Return whether a host buffer is page-locked, so that copies run at full speed."""
@@ -414,7 +441,8 @@ class CudaBackend(Accelerator):
                 runtime.memcpyAsync(*copy, stream.ptr)
                 if waits:
                     return stream.synchronize()
-                event = order.note_copy(buffer, stream)
+                # Later transfers of these bytes, and uses, wait for the push.
+                event = stream.record()
                 self.under_way[event] = host, buffer
             except BaseException:
                 # The copy may be queued, and the caller releases both buffers.

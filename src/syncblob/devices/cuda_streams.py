@@ -67,9 +67,9 @@ class Stretch:
     """The work that is queued on a stream until a point is made: an event that closes the stretch.
 
     Whoever uses memory looks whether the stretch is open *after* the work was queued, and whoever
-    makes the point closes the stretch *before* the event is recorded. So the event of a stretch is
-    behind all work whose memory is noted with it, without a lock. Several stretches of one stream
-    may be open. Of two closed ones, the event of that with the larger number is behind both.
+    makes the point closes the stretch *before* the event is recorded. So the event is behind all
+    work whose memory is noted with the stretch, without a lock. Several stretches of one stream may
+    be open. Of two closed ones, the event of that with the larger number is behind both.
     """
 
     __slots__ = ("__weakref__", "closed", "event", "number", "pointer", "stream")
@@ -274,11 +274,8 @@ class Order:
     def synchronize(self) -> None:
         """Wait for the device.
 
-        Raises
-        ------
-        RuntimeError
-            If a graph is being captured on a stream that Blobs were used on, or on a blocking one.
-            The wait would end it.
+        Raises a RuntimeError if a graph is being captured on a stream that Blobs were used on, or
+        on a blocking one. The wait would end it.
         """
         pointers = {0, self._cupy.cuda.get_current_stream(self._index).ptr, *self._passed_of_torch}
         for each in self._passed.valuerefs():
@@ -388,19 +385,14 @@ class Order:
             self._passed[stretch.pointer] = stream
         return stretch
 
-    def note(  # noqa: C901, PLR0912, PLR0915  # inlined, because each operation calls it
+    def note(  # noqa: C901, PLR0912  # inlined, because each operation calls it
         self, operands: Iterable[Any], result: Any = None, stream: Any = None
     ) -> None:
         """Record that the work which was just queued on a stream uses arrays.
 
-        Parameters
-        ----------
-        operands
-            The arguments of a computation. Arrays are found in lists, tuples and dictionaries, too.
-        result
-            Its result. Arrays in it that own their memory are this package's from now on.
-        stream
-            A stream that `plain` has returned. None stands for the current one, whichever it is.
+        They are found in lists, tuples and dictionaries, too. Those in the result that own their
+        memory are this package's from now on. The stream is one that `plain` has returned, or the
+        current one, whichever it is.
         """
         captured = False
         if stream is None:
@@ -460,23 +452,9 @@ class Order:
                 made.uses = {} if stretch is None else {stretch.pointer: stretch}
                 made.root = _Root(array, self._forget)
                 made.root.allocation = allocations[start] = made
-                if stretch is not None and stretch.closed:
-                    stretch = self._add(made, stretch)
         if stretch is not None and isinstance(stream, self._cupy.cuda.ExternalStream):
             # The owner of the stream may destroy it at any time.
             self._close(stretch)
-
-    def note_copy(self, buffer: Any, stream: Any) -> Any:
-        """Record a copy, the last work on a stream, as a use; return the event behind it."""
-        stretch, found = Stretch(stream), self.range_of(buffer)
-        event = self._close(stretch, timed=True)
-        if found is not None:
-            with _adding.held:
-                known = found.uses.get(stretch.pointer)
-                if known is None or known.number < stretch.number:
-                    found.uses[stretch.pointer] = stretch
-            self._keep(found.allocation)
-        return event
 
     def _add(self, found: Range, stretch: Stretch) -> Stretch:
         """Note a use in a range; return the stretch, which may be a new one."""
@@ -489,14 +467,11 @@ class Order:
                     break
                 stretch = self._stretch(stretch.stream)
         if stretch.pointer != found.arena:
-            self._keep(found.allocation)
+            # The memory must not be freed before.
+            root = found.allocation.root()
+            if root is not None:
+                found.allocation.kept = root.data.mem
         return stretch
-
-    def _keep(self, allocation: Allocation) -> None:
-        """Keep memory until its last use, because that is not on the stream that it is of."""
-        root = allocation.root()
-        if root is not None:
-            allocation.kept = root.data.mem
 
     def _forget(self, root: _Root) -> None:
         """Forget memory whose owner is gone. Finalisers call this, on any thread."""
@@ -509,7 +484,7 @@ class Order:
         else:
             allocation.parts.clear()
 
-    def _close(self, stretch: Stretch, *, needed: bool = True, timed: bool = False) -> Any:
+    def _close(self, stretch: Stretch, *, needed: bool = True) -> Any:
         """Return the event that closes a stretch, on the current device.
 
         Raises a BesideCaptureError if it is needed, and a graph is being captured on the stream.
@@ -523,7 +498,7 @@ class Order:
                         return None
                     stretch.closed = True
                     stretch.number = next(self._clock)
-                    event = self._cupy.cuda.Event(disable_timing=not timed)
+                    event = self._cupy.cuda.Event(disable_timing=True)
                     stretch.event = stretch.stream.record(event)
         return stretch.event
 

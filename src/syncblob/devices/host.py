@@ -94,7 +94,7 @@ class NumpyHome(Home):
 
     def kept_views(
         self, buffer: NDArray[np.uint8], layout: Layout
-    ) -> tuple[NDArray[Any], NDArray[Any]]:
+    ) -> tuple[NDArray[Any], NDArray[Any]] | None:
         """Return a read-only and a writable array over a buffer."""
         writable = self.view(buffer, layout, writable=True)
         const = writable.view()
@@ -132,6 +132,7 @@ class NumpyHome(Home):
 
 class _Host(NumpyHome):
     device = CPU
+    shared = True
 
     # Not a property, because every export reads it.
     dlpack_device: tuple[int, int] = (DLPACK_CPU, 0)

@@ -55,12 +55,8 @@ class PageLocked:
     back to CUDA if more than `MOST_KEPT` bytes are free, or CUDA has no memory left. `take` may be
     called at any time, the other methods only outside of captures.
 
-    Parameters
-    ----------
-    lock
-        Locks memory: takes a number of bytes, and returns an object with `ptr`.
-    synchronize
-        Waits for the device; raises a RuntimeError beside a capture.
+    `lock` locks a number of bytes, and returns an object with `ptr`. `synchronize` waits for the
+    device; it raises a RuntimeError beside a capture.
     """
 
     def __init__(self, lock: Callable[[int], Any], synchronize: Callable[[], None]) -> None:

@@ -4,6 +4,9 @@ Its memory is separate from the host's and poisoned on allocation, so that a mis
 NaN. Allocations and transfers are counted, and can be made to fail. Large asynchronous copies, and
 those with a delay, run on another thread, so that a missing wait shows as poison, too. NumPy is its
 array library.
+
+It can also share the memory of the host. With a delay, computations run later then: what they write
+appears when they have run, and is poison if their operands were written meanwhile.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from operator import index
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -23,7 +27,7 @@ import numpy as np
 
 from syncblob._formatting import human_bytes
 from syncblob._locks_lost_in_fork import Lock
-from syncblob.devices.base import DLPACK_CPU, NEEDED, Accelerator, Push
+from syncblob.devices.base import DLPACK_CPU, ENDING, NEEDED, Accelerator, Push
 from syncblob.devices.device import Device
 from syncblob.devices.host import NumpyHome, update_homes
 
@@ -65,7 +69,8 @@ class SimulatedBackend(NumpyHome, Accelerator):
     peer_copies, peer_bytes
         Copies from other simulated devices.
     delay
-        The seconds that an asynchronous upload waits before it copies.
+        The seconds that an asynchronous upload waits before it copies. In shared memory, those
+        after which computations write their results.
     capacity
         The bytes that the device has; None if it never runs out. Results of computations count,
         their temporary arrays do not. An allocation beyond it raises MemoryError.
@@ -80,10 +85,13 @@ class SimulatedBackend(NumpyHome, Accelerator):
     downloaded_bytes: int
     peer_bytes: int
     pulls = True
+    can_share = True
 
     def __init__(self, number: int) -> None:
         self.device: Device = Device(f"simulated:{number}")
         self.delay: float = 0.0
+        # The last computation in shared memory.
+        self._last: Push | None = None
         self._capacity: int | None = None
         self._limit: int | None = None
         # The buffers and results that are alive. Entries vanish at any time, on any thread.
@@ -98,6 +106,11 @@ class SimulatedBackend(NumpyHome, Accelerator):
         # Nothing iterates over the set itself: streams vanish at any time.
         self._streams: set[weakref.ref[SimulatedStream]] = set()
         self.reset_counts()
+
+    def share_memory(self, *, shared: bool) -> None:
+        self.finish(None)
+        super().share_memory(shared=shared)
+        self._update_bounds()
 
     @property
     def capacity(self) -> int | None:
@@ -118,8 +131,8 @@ class SimulatedBackend(NumpyHome, Accelerator):
         return before
 
     def _update_bounds(self) -> None:
-        self.bounded: bool = self._capacity is not None or self._limit is not None
-        # Results count only if `compute` makes them.
+        # Results count, and are late in shared memory, only if `compute` makes them.
+        self.bounded: bool = self.shared or (self._capacity, self._limit) != (None, None)
         update_homes()
 
     @property
@@ -176,7 +189,9 @@ class SimulatedBackend(NumpyHome, Accelerator):
 
     def compute(self, function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
         """Call the function. With a capacity or limit, count the arrays that it returns, if new."""
-        result = super().compute(function, *args, **keywords)
+        call = partial(super().compute, function, *args, **keywords)
+        late = self.shared and self.delay
+        result = self._compute_late(call, (args, keywords)) if late else call()
         if self.bounded:
             # One that the device adopted is not new either: an operand that was written.
             out = keywords.get("out")
@@ -185,6 +200,40 @@ class SimulatedBackend(NumpyHome, Accelerator):
                 if isinstance(array, np.ndarray):
                     self._count_result(array, operands)
         return result
+
+    def _compute_late(self, call: Callable[[], Any], arguments: Any) -> Any:
+        """Make a call, and let what it has written appear after the delay."""
+        self.finish(None)
+        operands = _arrays(arguments)
+        before = [(x, x.copy()) for x in operands]
+        result = call()
+        written = [x for x, old in before if x.flags.writeable and x.tobytes() != old.tobytes()]
+        made = [
+            x for x in _arrays([result]) if not any(map(partial(np.may_share_memory, x), operands))
+        ]
+        # Views, which stay writable when a borrow becomes read-only.
+        outputs = [(x.view(), x.copy()) for x in (*written, *made)]
+        for x, old in [*before, *((x, _poison(x)) for x in made)]:
+            if x.flags.writeable:
+                x[...] = old
+
+        def run() -> None:
+            intact = all(x.tobytes() == old.tobytes() for x, old in before)
+            for x, new in outputs:
+                x[...] = new if intact else _poison(x)
+
+        self._last = self._own_stream().submit(run, _AT_ONCE + 1)
+        if ENDING:
+            self.end()
+        return result
+
+    def share(self, buffer: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        return buffer[:]
+
+    def finish(self, buffer: Any) -> None:
+        del buffer
+        if self._last is not None:
+            self._last.wait()
 
     def _count_result(self, owner: NDArray[Any], operands: Sequence[Any]) -> None:
         while isinstance(owner.base, np.ndarray):
@@ -199,7 +248,13 @@ class SimulatedBackend(NumpyHome, Accelerator):
             self._charge(owner, owner.nbytes)
 
     def view(self, buffer: NDArray[np.uint8], layout: Layout, *, writable: bool) -> NDArray[Any]:
-        """Return an array over a buffer, without a copy. It keeps the buffer's root alive."""
+        """Return an array over a buffer, for any use. It keeps the buffer's root alive."""
+        self.finish(buffer)
+        return self.own_view(buffer, layout, writable=writable)
+
+    def own_view(
+        self, buffer: NDArray[np.uint8], layout: Layout, *, writable: bool
+    ) -> NDArray[Any]:
         with self._lock.held:
             root = self._roots.get(id(buffer))
             if root is None:
@@ -208,10 +263,15 @@ class SimulatedBackend(NumpyHome, Accelerator):
                 root = self._roots[id(buffer)] = np.ndarray(buffer.nbytes, np.uint8, exporter)
         return super().view(root, layout, writable=writable)
 
-    def own_view(
-        self, buffer: NDArray[np.uint8], layout: Layout, *, writable: bool
-    ) -> NDArray[Any]:
-        return self.view(buffer, layout, writable=writable)
+    def kept_views(
+        self, buffer: NDArray[np.uint8], layout: Layout
+    ) -> tuple[NDArray[Any], NDArray[Any]] | None:
+        # `view` has to wait each time.
+        return None if self.shared else super().kept_views(buffer, layout)
+
+    def alias(self, exporter: Any, layout: Layout) -> tuple[NDArray[Any], NDArray[Any]]:
+        self.finish(None)
+        return super().alias(exporter, layout)
 
     def is_seen(self, buffer: NDArray[np.uint8]) -> bool:
         """Look for the buffer's root. A buffer that does not count is not the device's own."""
@@ -265,6 +325,8 @@ class SimulatedBackend(NumpyHome, Accelerator):
         return super().allocate(nbytes, zeroed=zeroed)
 
     def upload(self, host: NDArray[np.uint8], buffer: NDArray[np.uint8]) -> None:
+        if self._last is not None:
+            self._last.wait()
         with self._lock.held:
             if self._countdowns:
                 self._count_down("transfer")
@@ -273,6 +335,8 @@ class SimulatedBackend(NumpyHome, Accelerator):
         buffer[:] = host
 
     def download(self, buffer: NDArray[np.uint8], host: NDArray[np.uint8]) -> None:
+        if self._last is not None:
+            self._last.wait()
         with self._lock.held:
             if self._countdowns:
                 self._count_down("transfer")
@@ -288,6 +352,7 @@ class SimulatedBackend(NumpyHome, Accelerator):
     ) -> None:
         """Copy from another device; from another simulated one without the host."""
         if self.reaches(other):
+            other.finish(contents)
             with self._lock.held:
                 self._count_down("transfer")
                 self.peer_copies += 1
@@ -312,7 +377,8 @@ class SimulatedBackend(NumpyHome, Accelerator):
         return stream
 
     def synchronize(self) -> None:
-        """Wait for the asynchronous uploads on all streams."""
+        """Wait for computations, and for the asynchronous uploads on all streams."""
+        self.finish(None)
         for reference in list(self._streams):
             stream = reference()
             if stream is not None:
@@ -338,6 +404,18 @@ class SimulatedBackend(NumpyHome, Accelerator):
         """Return the device and the counters."""
         counts = ", ".join(f"{name}={getattr(self, name)}" for name in _COUNTERS)
         return f"<SimulatedBackend {self.device}: {counts}>"
+
+
+def _arrays(x: Any) -> list[NDArray[Any]]:
+    """Return the arrays in nested lists, tuples and dictionaries."""
+    if isinstance(x, np.ndarray):
+        return [x]
+    items = x.values() if isinstance(x, dict) else x if isinstance(x, (list, tuple)) else ()
+    return [array for item in items for array in _arrays(item)]
+
+
+def _poison(like: NDArray[Any]) -> NDArray[Any]:
+    return np.full(like.nbytes, POISON, np.uint8).view(like.dtype).reshape(like.shape)
 
 
 class _Block(weakref.ref[Any]):

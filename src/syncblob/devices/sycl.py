@@ -1,10 +1,10 @@
 """SYCL devices, through dpnp and dpctl, which are imported only when a device is used.
 
-``sycl:N`` is the device of this index in `dpctl.get_devices`, as in DLPack. Device memory is USM
-device memory. Work runs on the queue that dpnp uses by default, on which dpnp runs one function
-after another; so users' arrays and those of Blobs can be mixed. With an in-order queue of our own,
-dpnp would refuse to mix them, and what it still writes through an alias, on its default queue,
-would be read too early.
+``sycl:N`` is the device of this index in `dpctl.get_devices`, as in DLPack. A CPU has USM shared
+memory, because it is that of the host, and others have USM device memory. Work runs on the queue
+that dpnp uses by default, on which dpnp runs one function after another; so users' arrays and those
+of Blobs can be mixed. With an in-order queue of our own, dpnp would refuse to mix them, and what it
+still writes through an alias, on its default queue, would be read too early.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from syncblob._dtypes import is_bfloat16
 from syncblob._formatting import human_bytes
 from syncblob._layout import Layout
 from syncblob.devices.array_library import LibraryHome, Namespace
-from syncblob.devices.base import Push
+from syncblob.devices.base import ENDING, Push
 from syncblob.devices.device import Device
 from syncblob.errors import DeviceMismatchError, NoDeviceError
 
@@ -71,7 +71,20 @@ class SyclBackend(LibraryHome):
         self._memory = dpctl.memory
         self._own_queue = dpnp.tensor.Device.create_device(devices[index]).sycl_queue
         self._process = os.getpid()
-        self.namespace: Any = Namespace(dpnp, self._own_queue)
+        self.can_share: bool = devices[index].has_aspect_usm_shared_allocations
+        # Others have memory of their own, or may have, and what is shared moves page by page.
+        self.share_memory(shared=self.can_share and devices[index].is_cpu)
+        if hasattr(os, "register_at_fork"):
+            # A child can read what was written in shared memory before, and computes nothing.
+            os.register_at_fork(before=partial(self.finish, None), after_in_child=self._refuse_work)
+
+    def _refuse_work(self) -> None:
+        self.compute = lambda *_, **_named: self._queue  # type: ignore[method-assign]  # raises
+
+    def share_memory(self, *, shared: bool) -> None:
+        super().share_memory(shared=shared)
+        kind = "shared" if shared else "device"
+        self.namespace: Any = Namespace(self._dpnp, self._own_queue, usm_type=kind)
 
     @property
     def _queue(self) -> Any:
@@ -90,6 +103,9 @@ class SyclBackend(LibraryHome):
             if "does not support input type" not in str(error):
                 raise
             raise TypeError(str(error)) from None
+        finally:
+            if ENDING:
+                self.end()
 
     def own(self, name: str) -> Callable[..., Any]:
         """Return dpnp's function of a name, on float32 in place of float16 where that is needed."""
@@ -100,9 +116,10 @@ class SyclBackend(LibraryHome):
 
     def allocate(self, nbytes: int, *, zeroed: bool = False) -> Any:
         queue = self._queue
+        make = self._memory.MemoryUSMShared if self.shared else self._memory.MemoryUSMDevice
         try:
             # An array without elements has memory, too.
-            memory = self._memory.MemoryUSMDevice(max(nbytes, 1), queue=queue)
+            memory = make(max(nbytes, 1), queue=queue)
         except self._memory.USMAllocationError as error:
             needed = human_bytes(nbytes)
             raise MemoryError(f"{self.device} has no memory for {needed} more") from error
@@ -112,8 +129,9 @@ class SyclBackend(LibraryHome):
         return buffer
 
     def allocate_host(self, nbytes: int, *, zeroed: bool = False) -> NDArray[np.uint8]:
-        """Return a host buffer in USM host memory, from which the device copies directly."""
-        memory = self._memory.MemoryUSMHost(max(nbytes, 1), queue=self._queue)
+        """Return a host buffer in USM memory, which the device shares, or copies from directly."""
+        make = self._memory.MemoryUSMShared if self.shared else self._memory.MemoryUSMHost
+        memory = make(max(nbytes, 1), queue=self._queue)
         buffer = np.frombuffer(memory, np.uint8, nbytes)
         if zeroed:
             buffer.fill(0)
@@ -123,6 +141,27 @@ class SyclBackend(LibraryHome):
         """Set every byte of a buffer to zero, after all work, and wait for that."""
         buffer.fill(0)
         self._queue.wait()
+
+    def finish(self, buffer: Any) -> None:
+        del buffer
+        # In the child of a fork there is no work.
+        if self._process == os.getpid():
+            self._own_queue.wait()
+
+    def share(self, buffer: Any) -> Any:
+        if not isinstance(buffer, np.ndarray):
+            if buffer.usm_type == "device":
+                return None
+            return np.frombuffer(self._usm(buffer), np.uint8, buffer.nbytes)
+        if not buffer.nbytes:
+            return self.allocate(0)
+        owner = _Owner(buffer, buffer.ctypes.data, buffer.nbytes, self._queue)
+        try:
+            memory = self._memory.as_usm_memory(owner)
+        except ValueError:
+            # It is no USM memory of the queue's context.
+            return None
+        return self._dpnp.ndarray((buffer.nbytes,), np.uint8, buffer=memory)
 
     def address(self, array: Any) -> int:
         return array.data.ptr
@@ -153,7 +192,9 @@ class SyclBackend(LibraryHome):
                 f"got {layout.strides}; compute on the host, or use .copy()"
             )
         # An array without elements has memory, too, which keeps its owner.
-        owner = _Owner(exporter, layout.start, max(layout.stop - layout.start, itemsize))
+        nbytes = max(layout.stop - layout.start, itemsize)
+        address = exporter.data.ptr + layout.start
+        owner = _Owner(exporter, address, nbytes, exporter.sycl_queue)
         array = self._dpnp.ndarray(
             layout.shape,
             layout.dtype,
@@ -213,7 +254,8 @@ class SyclBackend(LibraryHome):
     # --- copies and work -------------------------------------------------------------------------
 
     def _usm(self, buffer: Any) -> Any:
-        return self._memory.as_usm_memory(_Owner(buffer, 0, buffer.nbytes))
+        owner = _Owner(buffer, buffer.data.ptr, buffer.nbytes, buffer.sycl_queue)
+        return self._memory.as_usm_memory(owner)
 
     def upload(self, host: NDArray[np.uint8], buffer: Any) -> None:
         self._queue.wait()
@@ -260,11 +302,11 @@ def _in_single(function: Callable[..., Any], *args: Any, **keywords: Any) -> Any
 class _Owner:
     """Bytes of a buffer, which it keeps alive; memory made from it keeps this object alive."""
 
-    def __init__(self, buffer: Any, start: int, nbytes: int) -> None:
+    def __init__(self, buffer: Any, address: int, nbytes: int, queue: Any) -> None:
         self._buffer = buffer
-        described = dict(buffer.__sycl_usm_array_interface__)
-        described |= {"data": (buffer.data.ptr + start, False), "shape": (nbytes,), "offset": 0}
-        self.__sycl_usm_array_interface__ = described | {"strides": None, "typestr": "|u1"}
+        described = {"version": 1, "syclobj": queue, "data": (address, False), "offset": 0}
+        described |= {"shape": (nbytes,), "strides": None, "typestr": "|u1"}
+        self.__sycl_usm_array_interface__ = described
 
 
 class _SyclPush(Push):

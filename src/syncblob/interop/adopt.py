@@ -62,7 +62,7 @@ def adopt(
 def array_in(home: Any, array: Any, reason: str) -> Any:
     """Return an array in a home with the elements of one of NumPy or CuPy, only to be read.
 
-    An upload is recorded as `reason`. The copy belongs to the caller alone.
+    An upload is recorded as `reason`; there is none if the home can use the memory of the array.
     """
     if not isinstance(array, np.ndarray):
         memory, layout = adopt(array, dtype=None, device=None, copy=None, owned=True)
@@ -72,7 +72,13 @@ def array_in(home: Any, array: Any, reason: str) -> Any:
     dtype = array.dtype
     native = dtype if dtype in SUPPORTED else as_dtype(dtype.newbyteorder("="))
     dense = np.asarray(array, native, order="C")
-    buffer = upload(home, HOST.wrap(dense), reason)
+    contents = HOST.wrap(dense)
+    buffer = home.share(contents) if home.shared else None
+    if buffer is None:
+        buffer = upload(home, contents, reason)
+    else:
+        # Its owner may write again when the call has returned.
+        home.end_next()
     return home.own_view(buffer, Layout.of_array(dense), writable=False)
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     HandOut = Callable[[Ledger, Side, Window, Layout], Any]
 
 
-def acquire(  # noqa: C901, PLR0912, PLR0913  # an access; inlined, because calls take time
+def acquire(  # noqa: C901, PLR0912, PLR0913, PLR0915  # an access; inlined, because calls take time
     ledger: Ledger,
     side: Side,
     access: Access,
@@ -77,15 +77,18 @@ def acquire(  # noqa: C901, PLR0912, PLR0913  # an access; inlined, because call
                     # Such an overwrite leaves bytes of the range.
                     access = MUTABLE
                 buffer = buffers.windows[side].whole
-                if buffer is None and side:
+                if buffer is None and (side or buffers.shared):
                     buffer = provide(ledger, side, (start, stop), reason, layout)
                 if ledger.moving:
                     if writes or buffer is None or not ledger.spans.common(start, stop) & mine:
                         ledger.refuse_reentry()
                     return buffer
+                if buffers.shared and ledger.loans.live:
+                    ledger.meet(side, start, stop)
                 if writes:
                     if ledger.loans.live:
-                        require_announced(ledger.loans, announced, start, stop, ~mine)
+                        losers = ~buffers.alike(side)
+                        require_announced(ledger.loans, announced, start, stop, losers)
                     if ledger.source is not None:
                         ledger.forget_source(start, stop)
                 if ledger.uploads:

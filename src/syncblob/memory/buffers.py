@@ -19,7 +19,7 @@ from syncblob._formatting import extend, human_bytes
 from syncblob._source_lines import user_line
 from syncblob.devices import HOST, Accelerator, Side, current_accelerator, home_of
 from syncblob.memory.operations import allocate
-from syncblob.transfers import Copying, open_logs, running_guards, transfer
+from syncblob.transfers import Copying, count_sharing, open_logs, running_guards, transfer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -49,7 +49,7 @@ def allocate_on_host(
 class Window:
     """A buffer of a range of a memory, or of all of it."""
 
-    __slots__ = ("array", "exporter", "start", "stop")
+    __slots__ = ("array", "common", "exporter", "start", "stop")
 
     def __init__(self, start: int, stop: int, array: Any) -> None:
         self.start: int = start
@@ -58,6 +58,8 @@ class Window:
         self.array: Any = array
         # The object that aliases are made over; see `Home.exporter`.
         self.exporter: Any = None
+        # What windows of several sides have in common if they are one buffer, else None.
+        self.common: object = None
 
     @property
     def nbytes(self) -> int:
@@ -152,7 +154,9 @@ NO_WINDOWS = Windows()
 class Buffers:
     """The windows of each side."""
 
-    __slots__ = ("_serial", "accelerator", "all_sides", "homes", "name", "nbytes", "windows")
+    __slots__ = (
+        *("_serial", "accelerator", "all_sides", "homes", "name", "nbytes", "shared", "windows"),
+    )
 
     def __init__(self, nbytes: int, accelerator: Accelerator | None) -> None:
         # The backend of the first accelerator; None if it is chosen on first use.
@@ -166,6 +170,8 @@ class Buffers:
         # That of the memory in the log; empty if it has none.
         self.name: str = ""
         self._serial: int = 0
+        # Whether a home shares the memory of the host, so that sides may have one buffer.
+        self.shared: bool = accelerator is not None and accelerator.shared
 
     @property
     def serial(self) -> int:
@@ -199,6 +205,7 @@ class Buffers:
             if self.homes is homes:
                 self.homes = after
                 self.all_sides = sides
+                self.shared = self.shared or accelerator.shared
                 if self.accelerator is None:
                     self.accelerator = accelerator
 
@@ -210,6 +217,9 @@ class Buffers:
         if len(self.all_sides) == len(_PAIR):
             return _PAIR[1 - side]
         others = [other for other in self.all_sides if other is not side and holders >> other & 1]
+        for other in others if self.shared else ():
+            if self.alike(side) >> other & 1:
+                return other
         if side:
             reaches = self.home(side).reaches  # type: ignore[attr-defined]  # an accelerator
             for other in others:
@@ -224,6 +234,52 @@ class Buffers:
     def containing(self, side: int, start: int, stop: int) -> Window | None:
         """Return the window of a side that contains a range; None if none does."""
         return self.windows[side].containing(start, stop)
+
+    # --- one buffer for several sides -------------------------------------------------------------
+
+    def alike(self, side: int) -> int:
+        """Return as a bit mask a side, and those that have one buffer with it."""
+        mine, found = self.windows[side].whole, 1 << side
+        if mine is not None and mine.common is not None:
+            for other in self.all_sides:
+                theirs = self.windows[other].whole
+                if theirs is not None and theirs.common is mine.common:
+                    found |= 1 << other
+        return found
+
+    def share(self, side: Side) -> Window | None:
+        """Give a side without windows the buffer of another one in its space, if there is one."""
+        for other in () if self.windows[side].all else self.all_sides:
+            known = self.windows[other].whole
+            if known is None or not self.home(other).shared:
+                continue
+            home: Any = self.home(side)
+            # From an accelerator to another, by the host.
+            array = self.homes[other].share(known.array) if other else known.array  # type: ignore[attr-defined]  # an accelerator
+            if side and array is not None:
+                array = home.share(array) if home.shared else None
+            if array is None:
+                continue
+            window = Window(0, self.nbytes, array)
+            if side:
+                self.add(home)
+            if known.common is None:
+                known.common = object()
+                count_sharing(self.nbytes)
+            window.common = known.common
+            self.windows[side] = Windows(self.nbytes, window)
+            return window
+        return None
+
+    def finish(self, sides: int, start: int, stop: int) -> None:
+        """Wait for the work of some sides, a bit mask, on a range of their buffers."""
+        for side in self.all_sides[1:]:
+            if sides >> side & 1:
+                window: Any = self.windows[side].whole
+                accelerator: Any = self.homes[side]
+                accelerator.finish(window.part(start, stop))
+
+    # --- allocations and copies -------------------------------------------------------------------
 
     def get(self, side: Side, start: int, stop: int, *, zeroed: bool) -> tuple[Window, Windows]:
         """Return one side's window for a range, and all; one of everything if there is none.
@@ -313,8 +369,13 @@ class Buffers:
         reason: str,
         because: Callable[[], str] | None = None,
     ) -> None:
-        """Copy a range of one side into a window of another; see `move`."""
+        """Copy a range of one side into a window of another, unless it is the same; see `move`."""
         whole = self.windows[origin].whole
+        if window.common is not None:
+            alike = self.alike(side)
+            self.finish(alike & ~(1 << side), start, stop)
+            if alike >> origin & 1:
+                return
         if whole is not None:
             nbytes, contents, target = stop - start, whole.array, window.array
             if contents.nbytes != nbytes:
@@ -339,8 +400,13 @@ class Buffers:
         """Fill a range of a window from a source, or with zeros; the accelerator's by an upload."""
         # No side held these bytes, so no work reads them yet.
         target = window.part(start, stop)
+        home: Any = self.home(side)
+        if source is not None and side and home.shared:
+            # By the host, where it lies.
+            there = home.share(target)
+            side, target = (side, target) if there is None else (Side.HOST, there)
         if source is None:
-            self.home(side).zero(target)
+            home.zero(target)
         elif side:
             self.move(Side.HOST, side, source.part(start, stop), target, start, reason)
         else:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from syncblob._source_lines import user_instruction
 from syncblob.devices import Side
 from syncblob.devices.base import WRITERS
-from syncblob.memory.buffers import Window, Windows
+from syncblob.memory.buffers import NO_WINDOWS, Window, Windows
 from syncblob.memory.ledger import REMEMBERED, Transition, note_arrival, note_use, noted_user
 from syncblob.memory.loans import NO_LOANS, require_announced, restore
 from syncblob.memory.operations import is_written_elsewhere, reside, running
@@ -99,7 +99,7 @@ class Change(NamedTuple):
     needed: int | None = None
 
 
-def plan(  # noqa: C901  # the usual access is planned without a call
+def plan(  # noqa: C901, PLR0912  # the usual access is planned without a call
     ledger: Ledger,
     side: Side,
     access: Access,
@@ -112,7 +112,7 @@ def plan(  # noqa: C901  # the usual access is planned without a call
     mine, nbytes, writes = 1 << side, before.nbytes, access is not CONST
     if writes and loans.live:
         # Check again: an alias may have been made since.
-        require_announced(loans, announced, start, stop, ~mine)
+        require_announced(loans, announced, start, stop, ~buffers.alike(side))
     new, part = buffers.windows[side].whole is None, stop - start < nbytes
     window = side and new and buffers.containing(side, start, stop)
     # Of the whole memory only: a part may have been left by an eviction.
@@ -156,7 +156,10 @@ def plan(  # noqa: C901  # the usual access is planned without a call
     copied = ""
     for piece in pieces:
         if piece[2]:
-            peer = side and not pair and buffers.nearest(side, piece[2])
+            origin = 1 - side if pair else buffers.nearest(side, piece[2])
+            if buffers.shared and buffers.alike(side) >> origin & 1:
+                continue
+            peer = side and not pair and origin
             copied = "peer" if peer else copied or DIRECTIONS[side > 0]
     change = side, before, after, start, stop, pieces, copied, ~mine, lost, writes, zeroed, True
     return Change(*change)
@@ -292,10 +295,16 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
         ):
             # What another thread has begun to write is copied, and not trusted to be all of it.
             after = before
+        stale = losers
         if loans.live:
+            if buffers.shared and change.between is None:
+                # Aliases of the same buffer stay up to date.
+                stale &= ~buffers.alike(side)
             for reach in lost:
-                everything = reach == (0, before.nbytes)
-                loans.revoke(revoked, losers, None if everything else reach, aliases=writes)
+                part = None if reach == (0, before.nbytes) else reach
+                loans.revoke(revoked, losers, part, aliases=writes and stale == losers)
+                if writes and stale != losers:
+                    loans.revoke(revoked, stale, part, aliases=True)
         windows = buffers.windows[side]
         window: Any = windows.whole
         if change.prepare is not None:
@@ -328,6 +337,9 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
             if loans.idle:
                 # They take memory, and a side that is used for the first time may be the last.
                 ledger.loans = NO_LOANS
+        if access is not CONST and window is not None and window.common is not None:
+            # Work of others may still read what is about to be written.
+            buffers.finish(buffers.alike(side) & ~(1 << side), start, stop)
         user = -1
         if open_logs:
             if copied and len(pieces) == 1 and pieces[0][:2] == (start, stop):
@@ -357,7 +369,8 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
             entry = _new(Transition, (reason, before, after, copied, start, stop, *noted))
             ledger.history = (*ledger.history[1 - REMEMBERED :], entry)
         if loans.live and lost:
-            loans.note_end(revoked, ledger.history if happened else (), losers, writes=writes)
+            history = ledger.history if happened else ()
+            loans.note_end(revoked, history, losers if writes else 0, stale)
         newest = after.uniform
         rare = ledger.watch is not None or ledger.source is not None
         if (
@@ -448,6 +461,14 @@ def adopt(ledger: Ledger, side: Side, buffer: Any, announced: Collection[set[Loa
     ledger.await_uploads(side, OVERWRITE, 0, nbytes)
     ledger.compare_watch(side, 0, nbytes, writes=True)
     commit(ledger, _plan_adoption, side, OVERWRITE, 0, nbytes, "adoption", (buffer, announced))
+    buffers = ledger.buffers
+    for other in buffers.all_sides if buffers.shared else ():
+        has = other is not side and buffers.windows[other].all
+        if has and buffers.home(other).shared and buffers.home(side).shared:
+            # The next access there shares the new buffer, if it can.
+            ledger.shortcuts.forget(other)
+            buffers.windows[other] = NO_WINDOWS
+            ledger.loans.live.difference_update(ledger.loans.of(other))
 
 
 def _plan_adoption(

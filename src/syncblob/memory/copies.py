@@ -46,7 +46,7 @@ class ElsewhereError(MemoryError):
         self.home: Home = home
 
 
-def gather(ledger: Ledger, side: Side, layout: Layout, reason: str) -> Any:
+def gather(ledger: Ledger, side: Side, layout: Layout, reason: str) -> Any:  # noqa: C901  # each place
     """Copy elements into a new C-contiguous array on one side, each from a side that holds it.
 
     Call it under the memory's lock. See `SyncedMemory.gather`.
@@ -59,9 +59,16 @@ def gather(ledger: Ledger, side: Side, layout: Layout, reason: str) -> Any:
     if buffers.accelerator is None and isinstance(home, Accelerator):
         buffers.add(home)
     reach = layout.start, layout.stop
-    own = buffers.containing(side, *reach) if spans.common(*reach) & (1 << side) else None
+    if buffers.shared:
+        buffers.share(side)
+        ledger.meet(side, *reach)
+    mine, own = buffers.alike(side) if buffers.shared else 1 << side, None
+    others = mine & ~(1 << side)
+    if spans.common(*reach) & mine or (others and not spans.lacking(*reach, mine)):
+        own = buffers.containing(side, *reach)
     if own is not None:
         ledger.await_uploads(side, CONST, *reach)
+        buffers.finish(others, *reach)
         array = own.view(home, layout, writable=False, own=True)
         return home.compute(home.copy, array)
     dense = Layout.c_order(layout.shape, layout.dtype)
@@ -73,8 +80,9 @@ def gather(ledger: Ledger, side: Side, layout: Layout, reason: str) -> Any:
     for offset, part in _parts(layout, ledger, 0):
         place = target[offset : offset + part.nbytes]
         held = spans.common(part.start, part.stop)
-        if held & (1 << side):
+        if held & mine:
             ledger.await_uploads(side, CONST, part.start, part.stop)
+            buffers.finish(others, part.start, part.stop)
             window: Any = buffers.containing(side, part.start, part.stop)
             array = window.view(home, part, writable=False, own=True)
             c_order = Layout.c_order(part.shape, part.dtype)
@@ -188,6 +196,10 @@ def push(ledger: Ledger, side: Side, stream: object, start: int, stop: int, reas
     if ledger.buffers.windows[side].whole is None:
         provide(ledger, side, (start, stop), reason)
     ledger.await_uploads(Side.HOST, MUTABLE, start, stop)
+    if ledger.buffers.alike(side) & 1:
+        # There is nothing to copy.
+        commit(ledger, changes.plan, side, CONST, start, stop, reason, ())
+        return
     commit(ledger, _plan_push, Side.HOST, MUTABLE, start, stop, reason, (side, stream))
 
 
@@ -202,7 +214,8 @@ def pull(ledger: Ledger, origin: Side, start: int, stop: int, reason: str) -> bo
     aliased = ledger.loans.writers(start, stop)
     nbytes = ledger.spans.nbytes
     more = nbytes <= changes.SMALL and stop - start < nbytes
-    if not accelerator.pulls or aliased or more or ledger.watch is not None:
+    pulls = accelerator.pulls and not accelerator.shared
+    if not pulls or aliased or more or ledger.watch is not None:
         return False
     commit(ledger, _plan_push, origin, CONST, start, stop, reason, (Side.HOST, None))
     return True

@@ -326,10 +326,12 @@ class Ledger:
             or (open_logs and not is_use_noted(self, side, start, stop))
         ):
             return _UNUSABLE
-        return True, not (
+        written = self.loans.live and self.loans.writers(start, stop, ~mine)
+        # Beside arrays of others over the same buffer, each access waits: see `meet`.
+        return not (written and self.buffers.shared), not (
             (spans.any(start, stop) if uniform is None else uniform) != mine
             or self.uploads
-            or (self.loans.live and self.loans.writers(start, stop, ~mine))
+            or written
             or (self.source is not None and self.source.unwritten.any(start, stop))
         )
 
@@ -358,6 +360,20 @@ class Ledger:
         """Append to the history what has happened to a range without a change of the map."""
         fields = reason, self.spans, self.spans, "", start, stop, *user_instruction(3)
         self.history = (*self.history[1 - REMEMBERED :], Transition(*fields))
+
+    def meet(self, side: Side, start: int, stop: int) -> None:
+        """Wait for what others may be doing to a range, through arrays over the same buffer.
+
+        On an accelerator, the next operation ends before its call does: the host writes any time.
+        """
+        buffers = self.buffers
+        others = buffers.alike(side) & ~(1 << side)
+        for loan in self.loans.writers(start, stop, others):
+            if loan.side:
+                buffers.finish(1 << loan.side, start, stop)
+            else:
+                accelerator: Any = buffers.homes[side]
+                accelerator.end_next()
 
     def await_uploads(self, side: Side, access: Access, start: int, stop: int) -> None:
         """Wait for the asynchronous copies that an access of a range depends on.
@@ -438,8 +454,10 @@ class Ledger:
         if watch is None:
             return
         watch.compare()
-        if writes:
-            watch.drop(side, start, stop)
+        alike = self.buffers.alike(side) if writes else 0
+        for other in self.buffers.all_sides:
+            if alike >> other & 1:
+                watch.drop(other, start, stop)
         if watch.idle:
             self.watch = None
 

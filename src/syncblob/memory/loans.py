@@ -233,12 +233,12 @@ class Loans:
                     array.flags.writeable = False
 
     def note_end(
-        self, revoked: list[Loan], history: tuple[Transition, ...], losers: int, *, writes: bool
+        self, revoked: list[Loan], history: tuple[Transition, ...], losers: int, stale: int
     ) -> None:
         """Forget borrows that were revoked, and note for `explain` what ended them.
 
-        That is the last entry of the history; if that is empty, nothing to note. If it `writes`,
-        aliases of the losers, a bit mask, are stale, and exposures end.
+        That is the last entry of the history; if that is empty, nothing to note. If it was a write,
+        exposures of the losers, a bit mask, end, and aliases of `stale`, another one, are stale.
         """
         ended = [loan for loan in revoked if loan.kind is BORROW]
         self.live.difference_update(ended)
@@ -246,14 +246,14 @@ class Loans:
             return
         # No search in the history, because only `explain` needs more.
         self.ended = (*self.ended, *((loan, history) for loan in ended))[-_REMEMBERED:]
-        if writes:
+        if losers:
             last = history[-1]
             before, after, start, stop = last.map_before, last.map_after, last.start, last.stop
             for loan in self.writers(start, stop, losers):
                 part = max(start, loan.start), min(stop, loan.stop)
                 if loan.kind is EXPOSED:
                     self.cut(loan, start, stop)
-                elif before.any(*part) & ~after.common(*part) & (1 << loan.side):
+                elif before.any(*part) & ~after.common(*part) & (1 << loan.side) & stale:
                     loan.ended = last
 
     def cut(self, loan: Loan, start: int, stop: int) -> None:

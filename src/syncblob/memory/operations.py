@@ -126,7 +126,7 @@ def is_written_elsewhere(ledger: Ledger) -> bool:
 # Those who stand in line, in the order in which they came: each has a `home`, which is None if it
 # has left, and a `thread`. `turn` tells that one has left.
 line: list[Any] = []
-turn = threading.Condition()
+turn: threading.Condition = threading.Condition()
 
 
 def first_in_line(home: Home) -> Any:
@@ -174,9 +174,9 @@ if hasattr(os, "register_at_fork"):
 _residents: WeakKeyDictionary[Accelerator, WeakList] = WeakKeyDictionary()
 _keepers = WeakList()
 # Registers a Blob that keeps an array over a buffer of an accelerator.
-keep = _keepers.add
+keep: Callable[[object], None] = _keepers.add
 # Returns the Blobs that may keep such arrays.
-keepers = _keepers.living
+keepers: Callable[[], list[Any]] = _keepers.living
 
 
 def reside(ledger: Ledger, home: Any) -> None:

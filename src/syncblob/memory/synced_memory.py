@@ -263,7 +263,7 @@ class SyncedMemory:
         Returns
         -------
         int
-            The number of bytes freed.
+            The number of bytes freed; 0 if both sides have one buffer.
 
         Raises
         ------
@@ -379,6 +379,8 @@ class SyncedMemory:
         if held is None:
             held = spans.common(*layout.reach)
         if not held & (1 << side) or ledger.watch is not None:
+            return None
+        if ledger.buffers.shared and ledger.aliased:
             return None
         if ledger.uploads and ledger.awaits(side):
             return None
@@ -527,7 +529,8 @@ class SyncedMemory:
         """
         ledger = self.ledger
         buffers = ledger.buffers
-        if side and buffers.windows[side].whole is None and layout.size and divisible(buffers):
+        new = side and layout.size and buffers.windows[side].whole is None
+        if new and divisible(buffers, self.home(side)):
             # Another alias may keep its window. Then this range gets one, too.
             with ledger.lock, suppress(MemoryError, BufferError):
                 grow(ledger, side, (0, self.nbytes), reason)

@@ -15,12 +15,13 @@ from syncblob.devices import HOST, Side
 from syncblob.devices.base import WRITERS
 from syncblob.memory.buffers import Window
 from syncblob.memory.changes import Change, commit, plan
-from syncblob.memory.operations import NotNowError, are_written, let_go, pins
+from syncblob.memory.operations import NotNowError, are_written, let_go, pins, reside
 from syncblob.memory.state_machine import CONST, MUTABLE, Access
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from syncblob.devices.base import Home
     from syncblob.memory.buffers import Buffers, Windows
     from syncblob.memory.ledger import Ledger, Upload
 
@@ -37,9 +38,9 @@ _NBYTES = operator.attrgetter("array.nbytes")
 _plan_copy = partial(plan)
 
 
-def divisible(buffers: Buffers) -> bool:
-    """Return whether a memory is large enough for windows."""
-    return buffers.nbytes > _WHOLE
+def divisible(buffers: Buffers, home: Home) -> bool:
+    """Return whether a memory is large enough for windows in a home. What it shares has none."""
+    return buffers.nbytes > _WHOLE and not home.shared
 
 
 def provide(
@@ -49,10 +50,15 @@ def provide(
 
     That is of the union of the range and the windows that it overlaps. If most of the memory would
     have windows then, it is of everything if possible. Returns None if the access is to make it.
+    What another side of the same space has is the window, too.
     """
     buffers, (start, stop) = ledger.buffers, reach
     found = buffers.containing(side, start, stop)
-    if found is not None or not side or not divisible(buffers) or ledger.moving:
+    if found is None and (buffers.shared or buffers.accelerator is None):
+        found = buffers.share(side)
+        if found is not None and side:
+            reside(ledger, buffers.homes[side])
+    if found is not None or not side or ledger.moving or not divisible(buffers, buffers.home(side)):
         return found
     gone = buffers.within(side, start, stop)
     low = min([start, *(window.start for window in gone)])
@@ -177,7 +183,8 @@ def free(
         _rescue(ledger, side, windows, reason)
     # A host access that may write waits for uploads.
     commit(ledger, _plan_eviction, Side.HOST, MUTABLE, *reach, reason, side)
-    return sum(window.nbytes for window in windows)
+    # None is free if another side has the same buffer.
+    return sum(window.nbytes for window in windows if window.common is None)
 
 
 def _rescue(ledger: Ledger, side: Side, windows: Sequence[Window], reason: str) -> None:

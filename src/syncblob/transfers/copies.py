@@ -87,7 +87,7 @@ _generation = 0
 
 # The ledgers whose shortcuts are revoked when a log is opened while none was open: it records the
 # next accesses.
-followers = WeakList()
+followers: WeakList = WeakList()
 
 
 def open_log(log: TransferLog) -> None:
@@ -119,6 +119,12 @@ def count_avoided(nbytes: int) -> None:
     """Record in the open logs an access that found the newest contents already there."""
     for log in [*open_logs]:
         log.add_avoided(nbytes)
+
+
+def count_sharing(nbytes: int) -> None:
+    """Record in the open logs that the host and an accelerator begin to have one buffer."""
+    for log in [*open_logs]:
+        log.add_shared(nbytes)
 
 
 def count_eviction(memory: int, start: int, stop: int) -> None:

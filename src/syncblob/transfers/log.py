@@ -28,7 +28,7 @@ _ALTERNATIONS = 4
 # The attributes of the log in `to_dict`, and the types that it has as text.
 _TOTALS = (
     *("uploads", "uploaded_bytes", "downloads", "downloaded_bytes", "peer_copies", "peer_bytes"),
-    *("seconds", "avoided", "avoided_bytes"),
+    *("seconds", "avoided", "avoided_bytes", "shared", "shared_bytes"),
 )
 _TEXTS = (SourceLine, Device)
 
@@ -162,6 +162,8 @@ class TransferLog:
     avoided, avoided_bytes
         The transfers that were not needed: uses of one side after a use of the other that found the
         newest contents already there. A program that copies at each change of side makes them too.
+    shared, shared_bytes
+        The buffers that the host and an accelerator began to share, and their bytes.
     """
 
     def __init__(self, *, operations: bool = False, last: int | None = None) -> None:
@@ -177,6 +179,8 @@ class TransferLog:
         self._watches = operations
         self.avoided: int = 0
         self.avoided_bytes: int = 0
+        self.shared: int = 0
+        self.shared_bytes: int = 0
         self._open = False
         self._lock = Lock()
 
@@ -226,6 +230,12 @@ class TransferLog:
         with self._lock.held:
             self.avoided += 1
             self.avoided_bytes += nbytes
+
+    def add_shared(self, nbytes: int) -> None:
+        """Record that the host and an accelerator begin to have one buffer."""
+        with self._lock.held:
+            self.shared += 1
+            self.shared_bytes += nbytes
 
     def add_eviction(self, memory: int, start: int, stop: int) -> None:
         """Record that a range of a memory has left an accelerator to make room."""
@@ -416,10 +426,12 @@ class TransferLog:
 
     def _in_words(self) -> str:
         peers = counted(self.peer_copies, "peer copy", "peer copies")
+        more = f", {peers} of {self.peer_bytes} bytes" if self.peer_copies else ""
+        more += f", {self.shared} shared of {self.shared_bytes} bytes" if self.shared else ""
         return (
             f"{counted(self.uploads, 'upload')} of {self.uploaded_bytes} bytes, "
-            f"{counted(self.downloads, 'download')} of {self.downloaded_bytes} bytes"
-        ) + (f", {peers} of {self.peer_bytes} bytes" if self.peer_copies else "")
+            f"{counted(self.downloads, 'download')} of {self.downloaded_bytes} bytes{more}"
+        )
 
 
 def _plain(record: Transfer | Operation | PingPong | Thrashing | ManySmall) -> dict[str, Any]:

@@ -101,23 +101,21 @@ def _number(value: float | None, *, digits: int) -> str:
 
 
 class Comparison(NamedTuple):
-    """What `compare` finds for one blob; None for values that are not compared."""
+    """What `compare` finds for a blob, by its number in the layer; None for values not compared.
+
+    The shapes are those in the files that have it. `values` counts the unequal ones, and
+    `incomparable` those of them that are NaN or infinite on one side: with any, there is no
+    maximum. The relative difference is the maximum divided by the largest magnitude.
+    """
 
     layer: str
     blob: int
-    """Its number in the layer."""
     status: str
-    """One of `_STATUSES`."""
     shapes: tuple[Shape, ...]
-    """Those in the files that have it."""
     values: int | None = None
-    """The number of unequal values."""
     incomparable: int = 0
-    """The number of those that are NaN or infinite on one side; with any, there is no maximum."""
     maximum: float | None = None
-    """The largest difference."""
     relative: float | None = None
-    """The largest difference divided by the largest magnitude."""
 
 
 def compare(

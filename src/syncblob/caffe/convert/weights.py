@@ -136,21 +136,11 @@ class Weights(AbstractContextManager["Weights"]):
         layers: Iterable[tuple[Layer, Iterable[str]]] | None = None,
         **facts: Any,
     ) -> Self:
-        """Make weights of the tensors of a file, or of none.
+        """Make weights of the tensors of a file, or of none, by name.
 
-        Layers with a tensor that a Blob cannot hold are left out; if none is left, the reason is
-        raised.
-
-        Parameters
-        ----------
-        path, kind, facts
-            As for the class.
-        entries
-            The tensors by name.
-        file
-            The file.
-        layers
-            The layers, without blobs, and the names of their tensors; None if the names tell.
+        `layers` have no blobs, and are given with the names of their tensors; by default, the names
+        tell. Layers with a tensor that a Blob cannot hold are left out; if none is left, the reason
+        is raised.
         """
         if layers is None:
             layers = [(Layer(name, type_), names) for name, type_, names in group_names(entries)]

@@ -547,7 +547,7 @@ def save_model(
         If the ``proto`` of a layer has another name or blobs. If the format cannot hold the model:
         2 GiB in a ``.caffemodel``; in HDF5, two layers with the same name, or a name that is empty
         or ``.`` between slashes. If the extension is that of another format, such as ``.npz``,
-        which `syncblob.caffe.convert` writes.
+        which ``syncblob.caffe.convert`` writes.
     """
     hdf5 = require_path(path, "caffemodel")
     write = plan_model(model, hdf5=hdf5, write_diff=write_diff, upgrade=upgrade)

@@ -4,16 +4,11 @@ protobuf parses all that is left of the message when the values are cut out. Unl
 `MessageIndex` refuses Caffe's fields with another wire type: a fork uses the number for something
 else, such as C3D, whose blobs have five dimensions in the fields 1 to 5 and values in field 6.
 
-The rules for a blob are those of Caffe's ``Blob::FromProto`` and of protobuf:
-
-- if any of num, channels, height and width is present, these four are the shape and the `shape`
-  message is ignored; with neither, the Blob has no axes and one value. Absent ones are 0 in Caffe,
-  which then refuses any values; here they are 1 if there are values, such as those of a mean
-  without num;
-- double_data takes precedence over data, and double_diff over diff, if it holds any value;
-- values may be packed, unpacked, in several pieces or mixed: the pieces are joined in order;
-- without any of these, NVCaffe's raw_data and raw_diff are used, whose type is a field of its own:
-  they may be half-precision.
+The rules for a blob are those of Caffe's ``Blob::FromProto`` and of protobuf. If any of num,
+channels, height and width is present, these four are the shape, and absent ones are 1 if there are
+values (0 in Caffe, which then refuses a mean without num); with no shape either, there is one
+value. double_data takes precedence over data if it holds any value, and these over NVCaffe's
+raw_data, whose type is a field of its own; so for diff. Pieces of values are joined in order.
 """
 
 from __future__ import annotations

@@ -1,16 +1,12 @@
 """Caffe's previous layer format: the current names of its types, and the upgrade of nets.
 
 V2 is the current format; V1 identifies types of layers by numbers. V0, the first one, nests its
-layers in V1 layers, and is refused. `upgrade_net` does what Caffe does, in this order
-(``UpgradeNetAsNeeded`` in Caffe's ``util/upgrade_proto.cpp``):
-
-1. The image transformation moves from the settings of three types of data layers to
-   transform_param.
-2. V1 type numbers become names, and V1's parallel lists become ParamSpecs.
-3. The inputs of the net become a layer of type Input, if their shapes are known.
-4. The learning rates of a BatchNorm layer with three ParamSpecs are set to zero.
-
-New messages are made from the classes of the upgraded message, which may be another module's.
+layers in V1 layers, and is refused. `upgrade_net` does what Caffe does (``UpgradeNetAsNeeded`` in
+``util/upgrade_proto.cpp``): 1. the image transformation moves from the settings of data layers to
+transform_param; 2. V1 type numbers become names, and parallel lists ParamSpecs; 3. the inputs of
+the net become a layer of type Input, if their shapes are known; 4. the learning rates of a
+BatchNorm layer with three ParamSpecs are set to zero. New messages are made from the classes of the
+upgraded message, which may be another module's.
 """
 
 from __future__ import annotations

@@ -200,19 +200,18 @@ _STAYED_IN_PLACE = """
 # Zero without elements, and then the storage may still be that of a loan. Sparse tensors and the
 # wrappers of torch.func have no storage.
 _RESULT = """
-    lent = [{lent}]
     for tensor in result if isinstance(result, tuple) else (result,):
         try:
             address = tensor.data_ptr() if type(tensor) is Tensor else 0
         except RuntimeError:
             address = 0
-        for _, loan in lent:
-            if (
-                not address
-                or loan.start <= address <= loan.stop
-                or loan.tensor._version != loan.version
-            ):
-                return give(result, [pair for pair in lent if pair[1] is not SAME], {home}, plan)
+        if not address{touched}:
+            return give(result, {lent}, HOST, plan)
+"""
+_RESULT_OF_ITEMS = """
+        for _, loan in lent{n}:
+            if loan.start <= address <= loan.stop or loan.tensor._version != loan.version:
+                return give(result, {lent}, HOST, plan)
 """
 _END = """
     return result
@@ -261,7 +260,12 @@ def _text(plan: Plan, *, queued: bool = False) -> str:
         "asks": True if plan.written else "recording",
         "writes": bool(plan.written),
         "written": "".join(f"x{n}, " for n in blobs),
-        "lent": "".join(lent),
+        "lent": f"[pair for pair in ({''.join(lent)}) if pair[1] is not SAME]",
+        "touched": "".join(
+            f" or loan{n}.start <= address <= loan{n}.stop"
+            f" or loan{n}.tensor._version != loan{n}.version"
+            for n in plan.read
+        ),
         "owners": "".join(f"loan{n}.owner, " for n in plan.read),
         "home": "home" if queued else "HOST",
     }
@@ -270,7 +274,9 @@ def _text(plan: Plan, *, queued: bool = False) -> str:
         steps += [*((_READ_QUEUED, n, 0) for n in plan.read), (_CALL_QUEUED, 0, 0)]
     else:
         steps = _steps(plan, blobs, tensors, nested)
-    steps += [*([(_RESULT, 0, 0)] if lent else []), (_END, 0, 0)]
+    if lent:
+        steps += [(_RESULT, 0, 0), *((_RESULT_OF_ITEMS, n, 0) for n in nested)]
+    steps.append((_END, 0, 0))
     return "".join(step.format(n=n, m=m, **words) for step, n, m in steps)
 
 

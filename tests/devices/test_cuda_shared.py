@@ -1,0 +1,77 @@
+"""CUDA devices that share the memory of the host, on the model of CUDA."""
+
+import cupy_model
+import numpy as np
+import pytest
+from cuda_model import Machine
+from cupy_model import launch
+
+import syncblob
+from syncblob import Blob, memory_kind, record_transfers
+
+HOST_PAGE_TABLES, DIRECT_ACCESS = 100, 101
+
+
+@pytest.fixture(params=[{DIRECT_ACCESS}, {HOST_PAGE_TABLES}], ids=["managed", "page tables"])
+def machine(request):
+    machine = Machine(1)
+    machine.attributes |= request.param
+    with cupy_model.installed(machine):
+        yield machine
+
+
+def add(array, number):
+    launch(lambda values: values.__iadd__(number), array)
+
+
+def test_what_the_hardware_reports_is_the_default():
+    for attributes, kind in [(set(), "separate"), ({HOST_PAGE_TABLES}, "shared")]:
+        machine = Machine(1)
+        machine.attributes |= attributes
+        with cupy_model.installed(machine):
+            assert memory_kind("cuda") == kind
+            if kind == "separate":
+                with pytest.raises(ValueError, match="does not share its memory"):
+                    syncblob.set_memory_kind("cuda", "shared")
+
+
+@pytest.mark.parametrize("first", ["cpu", "gpu"])
+def test_the_host_waits_for_the_uses_of_the_buffer(machine, first):
+    del machine
+    blob = Blob(1000, "int32", device="cuda")
+    getattr(blob, f"mutable_{first}_data")()
+    with record_transfers() as log:
+        for turn in range(1, 4):
+            add(blob.mutable_gpu_data(), 1)
+            assert blob.cpu_data().tolist() == [2 * turn - 1] * 1000
+            blob.mutable_cpu_data()[...] += 1
+    assert (len(log), log.shared) == (0, 1)
+
+
+def test_a_write_on_the_host_waits_for_work_that_reads(machine):
+    del machine
+    blob, copied = Blob(10, "int32", device="cuda"), Blob(10, "int32", device="cuda")
+    blob.mutable_cpu_data()[...] = 5
+    launch(np.copyto, copied.overwrite_gpu_data(), blob.gpu_data())
+    blob.overwrite_cpu_data()[...] = 9
+    assert copied.tolist() == [5] * 10
+
+
+def test_ordinary_memory_is_shared_if_the_device_reads_it(machine):
+    values = np.arange(10, dtype=np.int32)
+    blob = syncblob.asarray(values, device="cpu").on("cuda")
+    with record_transfers() as log:
+        add(blob.mutable_gpu_data(), 1)
+        assert blob.tolist() == list(range(1, 11))
+    reads = HOST_PAGE_TABLES in machine.attributes
+    assert (len(log), values[0]) == ((0, 1) if reads else (2, 1))
+
+
+def test_memory_of_the_device_is_copied_still(machine):
+    import cupy
+
+    del machine
+    blob = syncblob.asarray(cupy.zeros(10, np.int32))
+    with record_transfers() as log:
+        assert blob.tolist() == [0] * 10
+    assert log.downloads == 1

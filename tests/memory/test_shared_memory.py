@@ -1,0 +1,310 @@
+"""A device that shares the memory of the host: one buffer, no copies, and a wait in place of each.
+
+The work of the simulated device runs when something waits for it, so that a missing wait shows as
+what was there before, or as poison. Random programs are in `test_region_programs`.
+"""
+
+from __future__ import annotations
+
+import operator
+import os
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from devices import SHARED
+from in_threads import in_threads
+
+import syncblob
+from syncblob import Blob, Head, memory_kind, record_transfers, set_memory_kind
+
+N = 1000
+
+
+@pytest.fixture
+def device(shared_device):
+    made = shared_device()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def blob(device) -> Blob:
+    made = Blob(N, "int32", device=device.name)
+    made.mutable_cpu_data()[...] = 1
+    return made
+
+
+def on_device(device, array, value) -> None:
+    """Write an array by work of the device, as a program of its own."""
+    device.seen(array)[...] = np.full(array.shape, value, np.int32)
+
+
+def address(buffer) -> int:
+    return buffer.ctypes.data if isinstance(buffer, np.ndarray) else buffer.data.ptr
+
+
+def test_both_sides_are_one_buffer_and_the_log_says_so_once(blob, device):
+    device.controls.reset_counts()
+    with record_transfers() as log:
+        for step in range(3):
+            blob += step
+            assert (blob.cpu_data() == 1 + sum(range(step + 1))).all()
+            blob.mutable_cpu_data()[...] += 0
+    assert address(blob.memory.buffer(0)) == address(blob.memory.buffer(1))
+    assert (len(log), log.nbytes, log.shared, log.shared_bytes) == (0, 0, 1, blob.nbytes)
+    assert repr(log).endswith(f"1 shared of {blob.nbytes} bytes>")
+    assert f"1 shared of {blob.nbytes} bytes" in log.summary()
+    assert log.to_dict()["shared"] == 1
+    assert "the same 4000 bytes, up to date" in str(blob.explain())
+
+
+def test_guards_of_transfers_never_stop_it(blob):
+    with syncblob.no_transfers():
+        blob += 1
+        assert blob.tolist() == [2] * N
+        assert int(blob[3]) == 2
+        blob.prefetch("cpu")
+        blob.async_gpu_push() if blob.head is Head.HEAD_AT_CPU else None
+
+
+def test_the_host_waits_before_it_reads(blob, device):
+    for access in (
+        blob.cpu_data,
+        lambda: np.asarray(blob),
+        lambda: np.array(blob[::2]),
+        lambda: np.array(blob.tolist()),
+        lambda: blob.data_at(5),
+        lambda: blob.item(7),
+        lambda: np.asarray(blob.cpu),
+        lambda: np.asarray(pickle.loads(pickle.dumps(blob))),
+    ):
+        value = int(np.asarray(blob.cpu_data())[0]) + 1
+        on_device(device, blob.mutable_gpu_data(), value)
+        assert np.all(access() == value)
+
+
+def test_the_host_waits_before_it_writes(blob, device):
+    if not device.computes:
+        pytest.skip("NumPy cannot read its arrays")
+    for write in (
+        lambda: blob.mutable_cpu_data().fill(9),
+        lambda: blob.overwrite_cpu_data().fill(9),
+        lambda: blob.on("cpu").fill(9),
+        lambda: blob.on("cpu").__setitem__(slice(None), 9),
+    ):
+        blob.fill(3)
+        doubled = blob * 2
+        write()
+        assert doubled.cpu_data().tolist() == [6] * N
+        assert blob.tolist() == [9] * N
+
+
+def test_a_prefetch_to_the_host_waits(blob, device):
+    on_device(device, blob.mutable_gpu_data(), 5)
+    blob.prefetch("cpu")
+    assert blob.head is Head.SYNCED
+    assert (blob.cpu_data() == 5).all()
+    on_device(device, blob.mutable_gpu_data(), 6)
+    assert (blob.cpu_data() == 6).all()
+
+
+def test_an_alias_of_the_device_is_waited_for_whoever_wrote_last(blob, device):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        alias = device.seen(device.alias(blob.gpu))
+        blob.mutable_cpu_data()[...] = 2
+        const = blob.cpu_data()
+        assert blob.head is Head.HEAD_AT_CPU
+        for value in (3, 4):
+            alias[...] = value
+            assert (blob.cpu_data() == value).all()
+            alias[...] = value + 10
+            assert blob.item(3) == value + 10
+            alias[...] = value + 20
+            assert blob.on("cpu").sum() == (value + 20) * N
+            alias[...] = value + 30
+            assert (np.array(blob[::3]) == value + 30).all()
+        assert (const == 34).all()
+        blob += 1
+    assert (blob.cpu_data() == 35).all()
+
+
+def test_operations_end_while_an_alias_of_the_host_may_write(blob):
+    alias = np.asarray(blob.cpu)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for value in (2, 5):
+            alias[...] = value
+            result = blob + 1
+            alias[...] = 100
+            assert (result.cpu_data() == value + 1).all()
+            blob[...] = value
+            blob += 1
+            assert (alias == value + 1).all()
+    assert alias.flags.writeable
+
+
+def test_ndarrays_that_the_device_can_read_are_not_copied(device):
+    values = device.host_array(np.arange(N, dtype=np.int32))
+    with record_transfers() as log:
+        blob = syncblob.asarray(values, device="cpu").on(device.name)
+        result = blob + 1
+        values[...] = 0
+        assert result.cpu_data()[5] == 6
+        for call in (
+            lambda: result + values,
+            lambda: np.add(result, values),
+            lambda: np.stack([result, values]),
+            lambda: syncblob.concat([result, values]),
+        ):
+            values[...] = 0
+            beside = call()
+            values[...] = 7
+            assert min(beside.on("cpu").ravel().tolist()) == (0 if beside.size > N else 1)
+    assert not log
+    assert address(blob.memory.buffer(1)) == address(values)
+
+
+def test_borrows_end_as_with_two_copies(blob, device):
+    host = blob.mutable_cpu_data()
+    blob.gpu_data()
+    with pytest.raises(ValueError, match="read-only"):
+        host[0] = 2
+    if device.revocable:
+        of_device = blob.mutable_gpu_data()
+        blob.cpu_data()
+        with pytest.raises(ValueError, match="read-only"):
+            of_device[0] = 2
+
+
+def test_nothing_is_evicted_and_there_are_no_windows(device):
+    large = Blob((64, 1 << 16), "uint8", device=device.name)
+    large[:3].gpu_data()
+    assert [window.nbytes for window in large.memory.windows(1)] == [large.nbytes]
+    large += 1
+    assert (large.evict(), large.evict("cpu")) == (0, 0)
+    for part in large.parts(nbytes=large.nbytes // 4):
+        operator.imul(part, 2)
+    assert (large.cpu_data() == 2).all()
+    assert large.memory.windows(1)[0].nbytes == large.nbytes
+
+
+def test_verified_const_accepts_what_the_other_side_writes_by_right(blob):
+    with syncblob.verified_const(), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        seen = np.from_dlpack(blob.on("cpu").const)
+        blob += 1
+        assert (blob.cpu_data() == 2).all()
+        assert (seen == 2).all()
+    with syncblob.verified_const():
+        seen = np.from_dlpack(blob.on("cpu").const)
+        np.ctypeslib.ctypes.memset(seen.ctypes.data, 1, 4)
+        with pytest.warns(syncblob.ConstWriteWarning):
+            blob.cpu_data()
+
+
+def test_a_new_array_for_a_side_is_shared_too(blob, device):
+    blob += 1
+    other = device.host_array(np.full(N, 8, np.int32))
+    blob.set_cpu_data(other)
+    blob += 1
+    with record_transfers() as log:
+        assert (blob.cpu_data() == 9).all()
+        assert (other == 9).all()
+        blob.set_gpu_data(device.array(np.full(N, 4, np.int32)))
+        assert (blob.cpu_data() == 4).all()
+    assert not log
+
+
+def test_sources_are_read_into_the_one_buffer(device):
+    values = np.arange(N, dtype=np.int32)
+    blob = Blob.from_source(N, "int32", lambda: values.view(np.uint8), device=device.name)
+    with record_transfers() as log:
+        on_device(device, blob[: N // 2].overwrite_gpu_data(), 3)
+        # The source has the second half.
+        assert np.array(blob[1::2])[-1] == N - 1
+        assert np.array(blob[::2])[0] == 3
+        assert (blob[N // 2 :] + 1).cpu_data()[-1] == N
+    assert not log
+
+
+def test_the_kind_is_a_choice(device):
+    assert (memory_kind("cpu"), memory_kind(device.name)) == ("shared", "shared")
+    assert memory_kind("simulated:0") == "separate"
+    kept = Blob(3, device=device.name)
+    kept[...] = 1
+    kept.cpu_data()
+    set_memory_kind(device.name, "separate")
+    try:
+        assert memory_kind(device.name) == "separate"
+        with record_transfers() as log:
+            kept += 1
+            assert kept.tolist() == [2] * 3
+        assert not log
+        blob = Blob(3, device=device.name)
+        blob[...] = 1
+        with record_transfers() as log:
+            blob.cpu_data()
+        assert log.downloads == 1
+    finally:
+        set_memory_kind(device.name, "shared")
+    with record_transfers() as log:
+        # What was allocated before has two buffers still.
+        blob += 1
+        assert blob.tolist() == [2] * 3
+    assert log.downloads == 1
+
+
+def test_kinds_that_there_are_not_are_named():
+    with pytest.raises(ValueError, match="'shared' or 'separate', got 'one'"):
+        set_memory_kind(SHARED, "one")
+    with pytest.raises(ValueError, match="drawer:0 does not share its memory"):
+        set_memory_kind("drawer:0", "shared")
+    set_memory_kind("drawer:0", "separate")
+    with pytest.raises(ValueError, match='got "cpu"'):
+        set_memory_kind("cpu", "shared")
+
+
+def test_a_device_with_memory_of_its_own_beside_it(blob, device):
+    if not device.computes:
+        pytest.skip("NumPy cannot read its arrays")
+    far = blob.on("simulated:0")
+    far += 1
+    blob.fill(5)
+    doubled = blob * 2
+    with record_transfers() as log:
+        far.fill(7)
+        # Into the buffer that the device still reads.
+        assert (blob.cpu_data() == 7).all()
+    assert (log.downloads, log.uploads) == (1, 0)
+    assert doubled.tolist() == [10] * N
+    assert (blob + 1).tolist() == [8] * N
+
+
+def test_two_threads_use_two_parts_on_two_sides(blob):
+    def count(side: str) -> None:
+        part = blob[: N // 2] if side == "cpu" else blob[N // 2 :]
+        for turn in range(1, 50):
+            array = getattr(part, f"mutable_{'cpu' if side == 'cpu' else 'gpu'}_data")()
+            array[...] = turn
+            assert part.cpu_data()[0] == turn
+
+    in_threads(lambda: count("cpu"), lambda: count("gpu"))
+    assert blob.tolist() == [49] * N
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs a fork")
+def test_a_child_has_what_was_written_before_the_fork(blob, device):
+    on_device(device, blob.mutable_gpu_data(), 6)
+    child = os.fork()
+    if not child:
+        try:
+            right = (blob.cpu_data() == 6).all()
+            blob.mutable_cpu_data()[...] = 7
+        except BaseException:  # noqa: BLE001  # reported by the status
+            os._exit(2)
+        os._exit(0 if right else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert (blob.cpu_data() == 6).all()

@@ -148,15 +148,18 @@ def test_a_write_that_fails_in_its_midst_has_written_on_its_side_alone(side):
 
 
 @contextmanager
-def at_the_start_of(function, handler):
-    """Call a handler at the start of a function, once: CPython runs signal handlers there."""
+def at_the_start_of(function, handler, event="call"):
+    """Call a handler at the start of a function, once: CPython runs signal handlers there.
+
+    It also does after calls: at the "return".
+    """
     file = inspect.unwrap(function).__code__.co_filename
 
-    def profile(frame, event, _):
+    def profile(frame, now, _):
         code = frame.f_code
         # Mutation testing runs a copy, such as `x_take__mutmut_1`.
         name = code.co_name.partition("__mutmut_")[0].removeprefix("x_").rpartition("ǁ")[2]
-        if event == "call" and code.co_filename == file and name == function.__name__:
+        if now == event and code.co_filename == file and name == function.__name__:
             sys.setprofile(None)
             handler()
 
@@ -211,6 +214,22 @@ def test_an_assignment_counts_whatever_a_handler_takes_in_its_midst(function, us
     with at_the_start_of(function, getattr(blob, use)):
         blob.on("cpu")[...] = np.full(4, 5, np.float32)
     assert blob.tolist() == blob.gpu_data().tolist() == [5] * 4
+
+
+@pytest.mark.parametrize("evicts", [False, True])
+def test_a_write_counts_that_a_handler_comes_before(evicts):
+    memory = at(Side.ACCELERATOR)
+    memory.cpu_data()
+
+    def handler():
+        if evicts:
+            memory.evict(Side.ACCELERATOR)
+            memory.gpu_data()
+        memory.cpu_data()
+
+    with at_the_start_of(changes.commit, handler, "return"):
+        memory.write(Side.ACCELERATOR, Access.MUTABLE, PART, "a write", np.copyto, 5)
+    assert memory.cpu_data().tolist() == memory.gpu_data().tolist() == [1, 1, 5, 5, 5, 5, 1, 1]
 
 
 @pytest.mark.parametrize("use", ["mutable_gpu_data", "overwrite_gpu_data"])

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from syncblob.memory.buffers import Window
     from syncblob.memory.ledger import Ledger
     from syncblob.memory.loans import Loan
-    from syncblob.memory.spans import Spans
 
     # Returns an array over a window, and records it. Called under the lock.
     HandOut = Callable[[Ledger, Side, Window, Layout], Any]
@@ -113,9 +112,7 @@ def acquire(  # noqa: C901, PLR0912, PLR0913, PLR0915  # an access; inlined, bec
                     commit(ledger, plan, side, access, start, stop, reason, announced)
                 elif open_logs:
                     note_use(ledger, side, start, stop)
-                if fill is None or _fill(
-                    ledger, side, start, stop, reason, buffer, fill, ledger.spans
-                ):
+                if fill is None or _fill(ledger, side, start, stop, reason, buffer, fill):
                     return buffer
         except Unannounced as unannounced:
             stale = unannounced.stale
@@ -139,11 +136,10 @@ def _fill(  # noqa: PLR0913, PLR0917  # an access
     reason: str,
     buffer: Any,
     fill: Callable[..., None],
-    spans: Spans,
 ) -> bool:
     """Write into a buffer that is up to date; return False if others have written there since.
 
-    `spans` is the map as the access left it: a signal handler may run when this function begins.
+    A signal handler or a finaliser may use other sides, or evict this one, before and after.
     """
     try:
         fill(buffer)
@@ -151,13 +147,12 @@ def _fill(  # noqa: PLR0913, PLR0917  # an access
         # `fill` may have written in part, after a read on another side.
         take(ledger, side, start, stop, reason)
         raise
-    if ledger.spans is spans:
-        return True
-    if start >= stop or ledger.spans.common(start, stop) & 1 << side:
-        # A signal handler or a finaliser may have read on another side meanwhile.
+    there = ledger.buffers.containing(side, start, stop) is buffer
+    if start < stop and not (there and ledger.spans.common(start, stop) & 1 << side):
+        return False
+    if not ledger.is_alone(side, start, stop):
         finish_write(ledger, side, start, stop, reason)
-        return True
-    return False
+    return True
 
 
 def borrow(ledger: Ledger, side: Side, window: Window, layout: Layout) -> Any:

@@ -21,6 +21,7 @@ from syncblob import (
     verified_const,
 )
 from syncblob._layout import Layout
+from syncblob.calls.results import array_beside
 from syncblob.devices import Side
 from syncblob.devices.host import NumpyHome
 from syncblob.memory import Access, acquire, changes
@@ -244,6 +245,17 @@ def test_an_assignment_that_begins_again_copies_no_more_and_keeps_its_reason(use
     assert [entry.reason for entry in blob.memory.history][-2:] == [use, reason]
     assert log.nbytes == (16 if use == "mutable_gpu_data" else 0)
     assert blob.tolist() == [5] * 4
+
+
+def test_an_output_whose_buffer_a_handler_has_evicted_gets_new_contents():
+    blob = Blob((4, 3), device="simulated")
+    blob.on("cpu")[...] = 1
+    rows = blob[:2]
+    rows.gpu_data()
+    blob.on("cpu")[...] = 2
+    blob.evict("gpu")
+    array = array_beside(rows, blob.memory.home(Side.ACCELERATOR))
+    assert (array.shape, array.dtype) == ((2, 3), np.float32)
 
 
 def test_an_assignment_with_gaps_that_begins_again_is_made_again():

@@ -72,7 +72,7 @@ Overwrite = tuple["SyncedMemory", "Layout", Callable[[Any], Any]]
 def array_beside(x: Any, home: Home) -> Any:
     """Return an array for new contents that are stored later; None if another way is needed."""
     late = home.direct and forgets_newest(x, x.side)
-    return home.empty(x.raw_array.shape, x.raw_array.dtype) if late else None
+    return home.empty(x.layout.shape, x.layout.dtype) if late else None
 
 
 def overwrite_by(x: Any, array: Any, home: Home, name: str) -> None:

@@ -11,7 +11,7 @@ import operator
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib.util import find_spec
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, Self, SupportsIndex
 
 import numpy as np
@@ -915,5 +915,11 @@ class Blob(Operators, Views, Replacements, CaffeMath, Creation):
         return [name for name in super().__dir__() if type(vars(Blob).get(name)) is not Missing]
 
 
+# Python's errors for wrong arguments, and pickles of methods, name the class that users know.
+for _base in Blob.__mro__[1:-1]:
+    for _name, _method in vars(_base).items():
+        _function = getattr(_method, "__func__", _method)
+        if type(_function) is FunctionType:
+            _function.__qualname__, _function.__module__ = f"Blob.{_name}", Blob.__module__
 add_missing(Blob)
 BlobCore.class_of_results = Blob

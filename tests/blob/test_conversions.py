@@ -480,3 +480,10 @@ def test_what_is_loaded_twice_from_the_buffers_of_a_strided_view_is_no_twin():
     first, second = (pickle.loads(pickled, buffers=buffers) for _ in range(2))
     first[...] = 9
     assert not np.any(second)
+
+
+@pytest.mark.parametrize("method", [Blob.flatten, Blob.copy_from, Blob.from_dlpack, Blob.item])
+def test_methods_are_named_after_the_class_that_users_know(method):
+    with pytest.raises(TypeError, match=rf"^Blob\.{method.__name__}\(\) "):
+        method(*[Blob(3)] * (method is not Blob.from_dlpack), unknown=1)
+    assert pickle.loads(pickle.dumps(method)) == method

@@ -94,7 +94,10 @@ def is_operand(kind: type) -> bool:
 def operand_of(like: Any, x: Any) -> Any:
     """Return an ndarray or a Blob for an array beside a Blob; NotImplemented for other objects."""
     array = x if type(x) is np.ndarray else array_of_tensor(x, keep=False)
-    usual = array is not None and array.dtype in SUPPORTED and not like.home.bounded
+    home = like.home
+    # Plans leave ndarrays on other devices to this function.
+    usual = home.native and not home.bounded
+    usual = usual and array is not None and array.dtype in SUPPORTED
     return array if usual else converted(x, like)
 
 

@@ -132,6 +132,9 @@ def _candidates(home: Accelerator) -> list[tuple[Ledger, Side, tuple[int, int]]]
         windows, nbytes = ledger.buffers.windows[side].all, ledger.spans.nbytes
         age = now - _last_use(ledger, side, now) if windows else 0
         for window in windows:
+            if home.shared or window.common is not None:
+                # The memory is that of the host, too.
+                continue
             reach = window.start, min(window.stop, nbytes)
             newest = sum(run.nbytes for run in ledger.only_on(side, *reach))
             buffer = Evictable(window.nbytes, newest, age, ledger.buffers.name)

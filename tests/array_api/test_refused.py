@@ -187,7 +187,7 @@ REFUSED_ANYWHERE: list[tuple[Any, ...]] = [
         # NumPy 2.5 warns of a number as the step of dates.
         TypeError a Blob holds: xp.arange(np.longdouble(1), np.longdouble(3), np.longdouble(2));
             xp.arange(2**64, (2**64 + 2), 2**64 + 2 - 2**64);
-            xp.arange(np.datetime64('2018'), np.datetime64('2020'), np.timedelta64(2))
+            xp.arange(np.datetime64('2018'), np.datetime64('2020'), np.timedelta64(2, 'Y'))
         ValueError|ZeroDivisionError: xp.arange(0, 5, 0)
         {None 3 [1]} TypeError meshgrid .*Blob: xp.meshgrid(xp.ones(2), NAME)
         """

@@ -55,8 +55,14 @@ def test_the_rest_of_a_larger_out_is_kept(call):
     out, expected = Blob((3, 3), "float64", device="simulated"), np.full((3, 3), 9.0)
     out.mutable_cpu_data()[...] = 9
     numbers = np.arange(3, dtype=np.int32)
-    call(on("simulated:0", numbers), out)
-    call(numbers, expected)
+    try:
+        call(numbers, expected)
+    except ValueError:
+        # NumPy takes no larger one since 2.5, apart from reduceat.
+        with pytest.raises(ValueError, match="wrong size"):
+            call(on("simulated:0", numbers), out)
+    else:
+        call(on("simulated:0", numbers), out)
     assert out.tolist() == expected.tolist()
 
 

@@ -80,6 +80,10 @@ NOTHING_KEPT: tuple[AccessorArrays | None, ...] = (None,) * 4
 
 # Stands for the arrays of a side that was used once.
 NOT_YET = AccessorArrays(NO_SHORTCUT, None, None, None)
+# What a Blob has after one use, by the place of the accessor, and after one on several sides.
+_USED_ONCE: list[tuple[AccessorArrays | None, ...]] = [
+    (*NOTHING_KEPT[:place], NOT_YET, *NOTHING_KEPT[place + 1 :]) for place in range(4)
+]
 _used_once: dict[tuple[AccessorArrays | None, ...], tuple[AccessorArrays | None, ...]] = {}
 
 
@@ -682,8 +686,7 @@ class BlobCore:
         kept = self.accessor_arrays[place]
         if kept is not None and kept.shortcut.readable and place <= GPU_DATA:
             return kept.const.view()
-        diff = place > GPU_DATA
-        memory: Any = self.memory_of(diff=diff) if kept is None or diff else self.known_memory
+        memory: Any = self.diff_memory() if place > GPU_DATA else self.memory
         layout = self.known_layout or self.layout
         side = self.accelerator_side(memory) if place & 1 else Side.HOST
         buffer = acquire(memory.ledger, side, CONST, layout, reason)
@@ -691,7 +694,7 @@ class BlobCore:
             self._note_first_use(place, memory)
             return buffer.view(memory.ledger.buffers.homes[side], layout, writable=False)
         # The Blob may have another diff now, because its base shares one.
-        if kept is None or kept.shortcut.buffer is not buffer or not kept.shortcut.readable:
+        if kept.shortcut.buffer is not buffer or not kept.shortcut.readable:
             # Asks for the shortcut again.
             self.keep_arrays(place, memory)
             kept = self.accessor_arrays[place]
@@ -744,12 +747,13 @@ class BlobCore:
 
     def _note_first_use(self, place: int, memory: SyncedMemory) -> None:
         """Let the next use keep arrays: there may be many Blobs that are used once on a side."""
-        arrays = list(self.accessor_arrays)
-        arrays[place] = NOT_YET
-        once = tuple(arrays)
-        if once.count(None) + once.count(NOT_YET) == len(once):
-            # Many have the same.
-            once = _used_once.setdefault(once, once)
+        known = self.accessor_arrays
+        once = _USED_ONCE[place]
+        if known is not NOTHING_KEPT:
+            once = (*known[:place], NOT_YET, *known[place + 1 :])
+            if once.count(None) + once.count(NOT_YET) == len(once):
+                # Many have the same.
+                once = _used_once.setdefault(once, once)
         self.accessor_arrays = once
         if place & 1:
             # A shortcut that is asked for would tell this.

@@ -400,14 +400,15 @@ class Buffers:
         """Fill a range of a window from a source, or with zeros; the accelerator's by an upload."""
         # No side held these bytes, so no work reads them yet.
         target = window.part(start, stop)
-        home: Any = self.home(side)
-        if source is not None and side and home.shared:
+        home: Any = self.home(side) if side else HOST
+        if source is None:
+            home.zero(target)
+            return
+        if side and home.shared:
             # By the host, where it lies.
             there = home.share(target)
             side, target = (side, target) if there is None else (Side.HOST, there)
-        if source is None:
-            home.zero(target)
-        elif side:
+        if side:
             self.move(Side.HOST, side, source.part(start, stop), target, start, reason)
         else:
             source.fill(target, start)

@@ -142,7 +142,32 @@ class Spans:
 
     def put(self, start: int, stop: int, holders: int) -> Spans:
         """Return a map with the same holders for every byte of a non-empty range."""
-        return self.replaced((Run(start, stop, holders),))
+        ends, held = self.ends, self.holders
+        if not start and stop == self.nbytes:
+            return Spans.whole(stop, holders)
+        first, last = self._indices(start, stop)
+        if first == last and held[first] == holders:
+            return self
+        after = last + 1
+        if stop < ends[last]:
+            # The rest of the last span: merged if its holders are the same, else cut off here.
+            if held[last] == holders:
+                stop = ends[last]
+            else:
+                after = last
+        elif after < len(held) and held[after] == holders:
+            stop = ends[after]
+            after += 1
+        before = first
+        if start > (ends[first - 1] if first else 0):
+            if held[first] != holders:
+                ends, before = (*ends[:first], start, *ends[first:]), first + 1
+                held, after = (*held[: first + 1], *held[first:]), after + 1
+        elif first and held[first - 1] == holders:
+            before = first - 1
+        return Spans(
+            (*ends[:before], stop, *ends[after:]), (*held[:before], holders, *held[after:])
+        )
 
     def left_to(self, start: int, stop: int, holder: int) -> Spans:
         """Return a map in which what a side shares in a range with others is its own alone."""

@@ -686,7 +686,11 @@ class BlobCore:
         kept = self.accessor_arrays[place]
         if kept is not None and kept.shortcut.readable and place <= GPU_DATA:
             return kept.const.view()
-        memory: Any = self.diff_memory() if place > GPU_DATA else self.memory
+        memory: Any = self.known_memory
+        if place > GPU_DATA:
+            memory = self.diff_memory()
+        elif kept is None:
+            memory = self.memory
         layout = self.known_layout or self.layout
         side = self.accelerator_side(memory) if place & 1 else Side.HOST
         buffer = acquire(memory.ledger, side, CONST, layout, reason)

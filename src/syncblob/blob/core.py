@@ -80,10 +80,6 @@ NOTHING_KEPT: tuple[AccessorArrays | None, ...] = (None,) * 4
 
 # Stands for the arrays of a side that was used once.
 NOT_YET = AccessorArrays(NO_SHORTCUT, None, None, None)
-# What a Blob has after one use, by the place of the accessor, and after one on several sides.
-_USED_ONCE: list[tuple[AccessorArrays | None, ...]] = [
-    (*NOTHING_KEPT[:place], NOT_YET, *NOTHING_KEPT[place + 1 :]) for place in range(4)
-]
 _used_once: dict[tuple[AccessorArrays | None, ...], tuple[AccessorArrays | None, ...]] = {}
 
 
@@ -752,12 +748,10 @@ class BlobCore:
     def _note_first_use(self, place: int, memory: SyncedMemory) -> None:
         """Let the next use keep arrays: there may be many Blobs that are used once on a side."""
         known = self.accessor_arrays
-        once = _USED_ONCE[place]
-        if known is not NOTHING_KEPT:
-            once = (*known[:place], NOT_YET, *known[place + 1 :])
-            if once.count(None) + once.count(NOT_YET) == len(once):
-                # Many have the same.
-                once = _used_once.setdefault(once, once)
+        once = (*known[:place], NOT_YET, *known[place + 1 :])
+        if once.count(None) + once.count(NOT_YET) == len(once):
+            # Many have the same.
+            once = _used_once.setdefault(once, once)
         self.accessor_arrays = once
         if place & 1:
             # A shortcut that is asked for would tell this.
@@ -790,7 +784,7 @@ class BlobCore:
             if self.readonly or (
                 window is not ledger.buffers.windows[side].whole and not home.native
             ):
-                # A borrow over a window has to be an alias there; see `hand_out.borrow`.
+                # A borrow over a window has to be an alias there; see `accesses.borrow`.
                 writable = None
             elif (
                 (side is Side.HOST or not home.native)

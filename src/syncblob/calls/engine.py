@@ -40,7 +40,7 @@ Kinds = Mapping[int | str, type]
 
 # --- the text -------------------------------------------------------------------------------------
 
-# Argument n is x{n}, and its array a{n}. What cannot go on leaves the call to `begin`; until then
+# Argument n is {x}, and its array a{n}. What cannot go on leaves the call to `begin`; until then
 # nothing has changed.
 _START = """
 def run({signature}):
@@ -56,10 +56,10 @@ def run({signature}):
 """
 # In this order; see `BlobCore`.
 _TARGET = """
-    if x{n}.readonly:
-        x{n}.require_writable(name)
-    target, a{n} = x{n}.shortcut, x{n}.raw_array
-    if a{n} is None or x{n}.home is not home:
+    if {x}.readonly:
+        {x}.require_writable(name)
+    target, a{n} = {x}.shortcut, {x}.raw_array
+    if a{n} is None or {x}.home is not home:
         return begin(like, {given})
 """
 _TARGET_TO_READ = """
@@ -70,47 +70,47 @@ _TARGET_TO_READ = """
 _TARGET_LATE = """
     late = not target.readable
     if late:
-        a{n} = array_beside(x{n}, home)
+        a{n} = array_beside({x}, home)
         if a{n} is None:
             return begin(like, {given})
 """
 _TARGET_NDARRAY = """
-    a{n} = x{n}
+    a{n} = {x}
     if home is not HOST or not a{n}.flags.writeable:
         return begin(like, {given})
 """
 _HOME = """
-    if x{n}.home is not home:
+    if {x}.home is not home:
         return begin(like, {given})
 """
 _BLOB = """
-    shortcut, a{n} = x{n}.shortcut, x{n}.raw_array
+    shortcut, a{n} = {x}.shortcut, {x}.raw_array
     if a{n} is None or not shortcut.readable:
-        a{n} = bring(x{n}, home, {given})
+        a{n} = bring({x}, home, {given})
         if a{n} is None:
             return begin(like, {given})
 """
 _KNOW = """
-    if x{n}.dtype not in SUPPORTED:
+    if {x}.dtype not in SUPPORTED:
         return foreign({signature})
 """
 _NDARRAY = """
-    a{n} = x{n} if home is HOST else bring_ndarray(x{n}, home, {given})
+    a{n} = {x} if home is HOST else bring_ndarray({x}, home, {given})
     if a{n} is None:
         return begin(like, {given})
 """
 _ITEMS = """
     items{n} = []
-    a{n} = bring_items(x{n}, home, items{n}, {given})
+    a{n} = bring_items({x}, home, items{n}, {given})
     if a{n} is None:
         return begin(like, {given})
 """
 # Only shape and dtype are used.
 _SHAPE = """
-    a{n} = shape_only(x{n})
+    a{n} = shape_only({x})
 """
 _INTEGERS = """
-    for item in x{n}:
+    for item in {x}:
         if type(item) is not int:
             return begin(like, {given})
 """
@@ -163,22 +163,22 @@ _WRITE_LATE = """
     if late:
         result = native({call})
         if result is None or result is a{n}:
-            overwrite_by(x{n}, a{n}, home, name)
-            return None if result is None else x{n}
+            overwrite_by({x}, a{n}, home, name)
+            return None if result is None else {x}
         return give(result, rules, like, home, ({operands}))
 """
 _WRITE = """
     if not target.writable:
         {check}
-        a{n} = x{n}.array_in(home, MUTABLE, name)
-        target = x{n}.shortcut
+        a{n} = {x}.array_in(home, MUTABLE, name)
+        target = {x}.shortcut
     note, writers = None, home.writers
     try:
         if writers is not None:
             note = {{target}}
             writers.add(Reference(note, writers.discard))
             # The shortcut may have been revoked while the array was written.
-            if not (target.writable and x{n}.raw_array is a{n}):
+            if not (target.writable and {x}.raw_array is a{n}):
                 note = None
                 return begin(like, {given})
         try:
@@ -187,19 +187,19 @@ _WRITE = """
             {check}
             raise
         finally:
-            if not x{n}.shortcut.writable:
-                end_write(x{n}, home, a{n}, name)
+            if not {x}.shortcut.writable:
+                end_write({x}, home, a{n}, name)
     finally:
         # Frames of an error would keep it.
         note = None
 """
 _RETURN_TARGET = """
-    return x{n}
+    return {x}
 """
 _RETURN = """
     if result is None:
         return None
-    return x{n} if result is a{n} else give(result, rules, like, home, ({operands}))
+    return {x} if result is a{n} else give(result, rules, like, home, ({operands}))
 """
 _STEPS = {
     "target": _TARGET + _TARGET_TO_READ,
@@ -295,10 +295,13 @@ class Plan:
         roles, kinds, in_place = self._roles, self._kinds, self._rules.check is not None
         arrays = [n for n, role in roles.items() if role in _ARRAYS]
         items = [n for n, role in roles.items() if role == "items"]
-        own = [f"a{n}" if n in {*arrays, *items} else f"x{n}" for n in range(len(kinds))]
+        names = [f"x{n}" for n in range(len(kinds))]
+        if self._like is not None:
+            names[self._like] = "like"
+        own = [f"a{n}" if n in {*arrays, *items} else name for n, name in enumerate(names)]
         call = arguments(own, self._names)
-        owners = [f"(a{n}, {'None' if roles[n] == 'ndarray' else f'x{n}'}), " for n in arrays]
-        given = ", ".join(f"x{n}" for n in range(len(kinds)))
+        owners = [f"(a{n}, {'None' if roles[n] == 'ndarray' else names[n]}), " for n in arrays]
+        given = ", ".join(names)
         words = {
             "given": given,
             "signature": f"like, {given}" if self._like is None else given,
@@ -338,8 +341,7 @@ class Plan:
             steps += [(_ASK, 0), (_CALL_ELEMENTWISE, 0), (_GIVE, 0)]
         else:
             steps += [(_ASK, 0), (_CALL, 0), *((_ITEM, n) for n in items), (_GIVE, 0)]
-        text = "".join(step.format(n=n, **words) for step, n in steps)
-        return text if self._like is None else text.replace(f"x{self._like}", "like")
+        return "".join(step.format(n=n, x=names[n], **words) for step, n in steps)
 
     # --- what the text calls ---------------------------------------------------------------------
 

@@ -244,7 +244,7 @@ def expose(
         replaced = [each for each in before if (each.start, each.stop) == (start, end)]
         loans.live.difference_update(replaced)
         if ledger.watch is not None:
-            # Others write here by right, and may have done so already.
+            # Other code may write here, so a difference would prove nothing.
             ledger.watch.drop(side, start, end)
 
 

@@ -141,7 +141,7 @@ def plan(  # noqa: C901, PLR0912  # the usual access is planned without a call
         reach = [Run(each.start, each.stop, 1 << each.side) for each in writers]
         pieces, runs = plan_access(before, side, access, start, stop, writers=reach)
         after = before.replaced(runs)
-    if len(after.holders) > 1 and (len(after.holders) > MAX_SPANS // 2 or ledger.span_limit):
+    if after is not before and (ledger.span_limit or len(after.holders) > MAX_SPANS // 2):
         pieces, after = shorten(ledger, pieces, after, side, start, stop)
     lost: Sequence[tuple[int, int]] = ()
     if loans.live:

@@ -118,11 +118,9 @@ class Spans:
         runs = list(runs)
         if not runs:
             return self
-        start, stop, holders = runs[0].start, runs[-1].stop, runs[0].holders
-        if len(runs) == 1 and stop - start == self.nbytes:
-            return Spans.whole(stop, holders)
-        if len(runs) == 1 and self.uniform == holders:
-            return self
+        if len(runs) == 1:
+            return self.put(*runs[0])
+        start, stop = runs[0].start, runs[-1].stop
         first, last = self._indices(start, stop)
         ends, held = list(self.ends[:first]), list(self.holders[:first])
         if start > (ends[-1] if ends else 0):
@@ -141,7 +139,10 @@ class Spans:
         return Spans((*ends, *self.ends[last + 1 :]), (*held, *self.holders[last + 1 :]))
 
     def put(self, start: int, stop: int, holders: int) -> Spans:
-        """Return a map with the same holders for every byte of a non-empty range."""
+        """Return a map with the same holders for every byte of a non-empty range.
+
+        In fewer steps than `replaced`: every access of a part that changes the map calls it.
+        """
         ends, held = self.ends, self.holders
         if not start and stop == self.nbytes:
             return Spans.whole(stop, holders)

@@ -115,10 +115,6 @@ class CudaBackend(Accelerator):
         self._peers: set[int] = set()
         # An event, and when it happened; see `time_of`.
         self._later: tuple[Any, float] | None = None
-        # What must not be freed before an event has happened: the buffers of unfinished pushes, and
-        # memory that was used on another stream than that on which it was allocated. A finalizer
-        # could not keep it alive, because in cyclic garbage CuPy's event may be destroyed first.
-        self.under_way: dict[Any, Any] = {}
         notify(self)
 
     native = False
@@ -189,46 +185,22 @@ class CudaBackend(Accelerator):
     def allocate(self, nbytes: int, *, zeroed: bool = False) -> Any:
         """Return a new buffer from CuPy's allocator. Zeros are visible to every stream."""
         allocate: Any = partial(self._cupy.empty, dtype=np.uint8)
+        if self.shared:
+            allocate = self._shared_memory.allocate
         with self.order.calls():
             self._refuse_capture("an allocation")
-            buffer = self._relieved(
-                self._shared_memory.allocate if self.shared else allocate, nbytes
-            )
+            buffer = self._allocated(allocate, nbytes)
             # The pool gives out memory that work on the current stream has not finished with.
             self.order.note((), buffer)
             if zeroed:
-                self._zero_now(buffer)
+                self.zero(buffer)
         return buffer
 
-    def _relieved(self, allocate: Callable[[int], Any], nbytes: int) -> Any:
-        """Call an allocator; again if there is no memory and work that is left holds some."""
-        while True:
-            try:
-                return allocate(nbytes)
-            except self._short_of_memory as error:
-                shortage = self._shortage(error, nbytes)
-                if not (isinstance(shortage, MemoryError) and self._relieve()):
-                    raise shortage from None
-
-    def _relieve(self) -> bool:
-        """Wait for the work that memory is left to, and free it; return whether there was any."""
-        self._drop_finished()
-        left = list(self.under_way)
-        for event in left:
-            event.synchronize()
-            self.under_way.pop(event, None)
-        return bool(left)
-
-    def _drop_finished(self) -> None:
-        """Free what is left to work that has finished."""
-        for event, memory in self.order.last_events():
-            self.under_way[event] = self.under_way.get(event), memory
-        for event in list(self.under_way):
-            if not event.done:
-                # Nearly always, those after it have not happened either.
-                break
-            self.under_way.pop(event, None)
-        self._page_locked.trim()
+    def _allocated(self, allocate: Callable[[int], Any], nbytes: int) -> Any:
+        try:
+            return allocate(nbytes)
+        except self._short_of_memory as error:
+            raise self._shortage(error, nbytes) from None
 
     def is_seen(self, buffer: Any) -> bool:
         """Look for the owners that all arrays over it refer to, and whether a graph uses it."""
@@ -248,12 +220,12 @@ class CudaBackend(Accelerator):
         pool = getattr(self._cupy.cuda.get_allocator(), "__self__", None)
         return pool if isinstance(pool, self._cupy.cuda.MemoryPool) else None
 
-    def _room(self) -> tuple[int, int, float, int]:
-        """Return free and total memory, the limit of CuPy's pool, and how much that has in use."""
+    def _room(self) -> tuple[int, int]:
+        """Return how much memory is free and how much there is, within the limit of CuPy's pool."""
         with self._context:
-            pool = self._pool()
-            limit, used = (0, 0) if pool is None else (pool.get_limit(), pool.used_bytes())
-            return (*self._cupy.cuda.runtime.memGetInfo(), limit or float("inf"), used)
+            pool, room = self._pool(), self._runtime.memGetInfo()
+            limit = 0 if pool is None else pool.get_limit()
+            return (min(room[0], limit - pool.used_bytes()), min(room[1], limit)) if limit else room
 
     def _kept(self) -> tuple[int, int]:
         """Return how much freed memory CuPy's pool and PyTorch's allocator keep."""
@@ -265,13 +237,11 @@ class CudaBackend(Accelerator):
 
     def can_hold(self, nbytes: int) -> bool:
         """Compare with the device's memory, and with the limit of CuPy's pool."""
-        _, total, limit, _ = self._room()
-        return nbytes <= min(total, limit)
+        return nbytes <= self._room()[1]
 
     def lacking(self, nbytes: int) -> int:
         """Compare with what is free on the device, and what the limit of CuPy's pool leaves."""
-        free, _, limit, used = self._room()
-        return int(max(nbytes - free, used + nbytes - limit, 0))
+        return max(nbytes - self._room()[0], 0)
 
     def give_back(self) -> bool:
         """Give memory that CuPy's pool and PyTorch's allocator keep back to CUDA.
@@ -281,7 +251,7 @@ class CudaBackend(Accelerator):
         with self.order.calls():
             if self.capturing:
                 return False
-            relieved = self._relieve()
+            relieved = self.order.drop_finished(wait=True)
             kept, of_torch = before = self._kept()
             if kept:
                 self._pool().free_all_blocks()
@@ -315,7 +285,7 @@ class CudaBackend(Accelerator):
         if nbytes is not None:
             vars(error)[NEEDED] = nbytes
         with self._context:
-            free, total = map(human_bytes, self._cupy.cuda.runtime.memGetInfo())
+            free, total = map(human_bytes, self._runtime.memGetInfo())
             kept, of_torch = map(human_bytes, self._kept())
         extend(
             error,
@@ -337,8 +307,8 @@ class CudaBackend(Accelerator):
             if buffer is None:
                 with self.order.calls(), suppress(MemoryError):
                     self._refuse_capture("an allocation")
-                    self._drop_finished()
-                    buffer = self._relieved(self._page_locked.allocate, nbytes)
+                    self.order.drop_finished()
+                    buffer = self._allocated(self._page_locked.allocate, nbytes)
         if buffer is None:
             return HOST.allocate(nbytes, zeroed=zeroed)
         if zeroed:
@@ -358,7 +328,7 @@ class CudaBackend(Accelerator):
         """Return whether a host buffer is page-locked, so that copies run at full speed."""
         if not host.nbytes:
             return True
-        runtime = self._cupy.cuda.runtime
+        runtime = self._runtime
         with self._context:
             attributes = runtime.pointerGetAttributes(host.ctypes.data)
         return bool(attributes.type == runtime.memoryTypeHost)
@@ -367,12 +337,9 @@ class CudaBackend(Accelerator):
         """Set every byte of a buffer to zero, after all work that uses it, and wait for that."""
         with self.order.calls():
             self.settle(buffer)
-            self._zero_now(buffer)
-
-    def _zero_now(self, buffer: Any) -> None:
-        buffer.data.memset_async(0, buffer.nbytes)
-        # Other streams must see the zeros, too.
-        self.order.current().synchronize()
+            buffer.data.memset_async(0, buffer.nbytes)
+            # Other streams must see the zeros, too.
+            self.order.current().synchronize()
 
     # --- transfers -------------------------------------------------------------------------------
 
@@ -437,8 +404,10 @@ class CudaBackend(Accelerator):
             if order.plain(transfers=True) is None:
                 self._refuse_capture(action)
                 order.join()
-            if order.leaving or self.under_way or self._page_locked.nbytes > page_locked.MOST_KEPT:
-                self._drop_finished()
+            if order.leaving or order.under_way:
+                order.drop_finished()
+            if self._page_locked.nbytes > page_locked.MOST_KEPT:
+                self._page_locked.trim()
             order.wait(stream, buffer)
             try:
                 copy(*arguments, stream.ptr)
@@ -446,7 +415,7 @@ class CudaBackend(Accelerator):
                     return stream.synchronize()
                 # Later transfers of these bytes, and uses, wait for the push.
                 event = stream.record()
-                self.under_way[event] = kept, buffer
+                order.under_way[event] = kept, buffer
             except BaseException:
                 # The copy may be queued, and the caller releases both buffers.
                 for waiting in (stream, self._context):
@@ -664,7 +633,7 @@ class _CudaPush(Push):
     def _ended(self, *, over: bool) -> bool:
         """Let go of the buffers if it is over."""
         if over:
-            self._backend.under_way.pop(self._event, None)
+            self._backend.order.under_way.pop(self._event, None)
         return over
 
     @property

@@ -104,11 +104,19 @@ class Range:
         # Refers to what all arrays over exactly these bytes keep alive, except aliases.
         self.owner: Any = _nobody
 
+    def add(self, stretches: Iterable[Stretch]) -> None:
+        """Note uses, unless another thread has noted later ones of the same streams."""
+        with _adding.held:
+            for stretch in stretches:
+                known = self.uses.get(stretch.pointer)
+                if known is None or known.number < stretch.number:
+                    self.uses[stretch.pointer] = stretch
+
 
 class Allocation(Range):
     """Memory that only this package uses, except for what it has lent."""
 
-    __slots__ = ("arena", "captured", "kept", "parts", "root")
+    __slots__ = ("arena", "captured", "memory", "parts", "root")
 
     # The pointer of the stream on which it was allocated, which can use it again at once.
     arena: int
@@ -116,8 +124,8 @@ class Allocation(Range):
     root: Any
     # The ranges that are used on their own, by their bounds. This one stands for all the rest.
     parts: dict[tuple[int, int], Range]
-    # The memory, if it must not be freed before its last use: that was on another stream.
-    kept: Any
+    # It must not be freed before its last use on another stream.
+    memory: Any
     # Whether a graph uses it, so that it has to stay where it is.
     captured: bool
 
@@ -142,26 +150,19 @@ class Allocation(Range):
         """Join the ranges that no array lies over to the rest."""
         for bounds, each in list(self.parts.items()):
             if each.owner() is None:
-                _keep_last(each.uses, self.uses)
+                self.add(each.uses.values())
                 # For a thread that is about to note a use.
                 each.uses = self.uses
                 del self.parts[bounds]
 
     def uses_in(self, start: int, stop: int) -> dict[int, Stretch]:
         """Return the last uses of some bytes."""
+        found = Range(self, start, stop)
         with _adding.held:
-            uses = self.uses.copy()
-            for each in self.parts.values():
+            for each in (self, *self.parts.values()):
                 if each.start < stop and start < each.stop:
-                    _keep_last(each.uses, uses)
-            return uses
-
-
-def _keep_last(added: dict[int, Stretch], uses: dict[int, Stretch]) -> None:
-    """Add uses to others, of which the last one of each stream stays."""
-    for pointer, stretch in added.items():
-        if pointer not in uses or uses[pointer].number < stretch.number:
-            uses[pointer] = stretch
+                    found.add(each.uses.values())
+        return found.uses
 
 
 class Owner:
@@ -194,8 +195,12 @@ class Order:
         self._clock = itertools.count()
         # By the address of their memory, which is used again.
         self._allocations: dict[int, Allocation] = {}
-        # Those whose arrays are gone, until their last uses are over.
+        # Those whose arrays are gone, if other streams than that of their arena have used them.
         self.leaving: deque[Allocation] = deque()
+        # What must not be freed before an event has happened: such memory, and the buffers of
+        # unfinished pushes. A finalizer could not keep it alive, because in cyclic garbage CuPy's
+        # event may be destroyed first.
+        self.under_way: dict[Any, Any] = {}
         # The streams that Blobs were used on: CuPy's by their addresses, as long as they exist, and
         # the addresses of torch's, which exist as long as the process.
         self._passed: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
@@ -362,7 +367,7 @@ class Order:
         if found is None or array.nbytes != found.stop - found.start:
             found = self._range_of(array)
         if found is not None and _OTHERS.pointer not in found.uses:
-            self._add(found, _OTHERS)
+            found.add([_OTHERS])
         return array.view()
 
     # --- uses ------------------------------------------------------------------------------------
@@ -398,10 +403,15 @@ class Order:
                 found = self._range_of(array)
             if found is not None:
                 if found.uses.get(stretch.pointer) is not stretch:
-                    self._add(found, stretch)
+                    found.add([stretch])
                 if captured:
                     found.allocation.captured = True
-        for array in (result,) if type(result) is kind else _add_arrays((result,), kind, []):
+        results: list[Any] = []
+        if type(result) is kind:
+            results.append(result)
+        elif result is not None:
+            _add_arrays((result,), kind, results)
+        for array in results:
             memory = array.data.mem
             start = memory.ptr
             known = self._allocations.get(start)
@@ -420,7 +430,7 @@ class Order:
             else:
                 made = _new(Allocation)
                 made.start, made.stop, made.owner = start, start + memory.size, _nobody
-                made.parts, made.kept, made.arena = {}, None, stream.ptr
+                made.parts, made.memory, made.arena = {}, memory, stream.ptr
                 made.captured, made.uses = captured, {stretch.pointer: stretch}
                 made.root = weakref.ref(array, partial(self._forget, made))
                 self._allocations[start] = made
@@ -436,22 +446,14 @@ class Order:
             self._passed[stretch.pointer] = stream
         return stretch
 
-    def _add(self, found: Range, stretch: Stretch) -> None:
-        """Note a use in a range, unless another thread has noted a later one meanwhile."""
-        with _adding.held:
-            _keep_last({stretch.pointer: stretch}, found.uses)
-        allocation = found.allocation
-        if stretch.pointer not in (allocation.arena, _OTHERS.pointer):
-            # The memory must not be freed before.
-            root = allocation.root()
-            if root is not None:
-                allocation.kept = root.data.mem
-
     def _forget(self, allocation: Allocation, _: object) -> None:
         """Forget memory whose owner is gone. Finalisers call this, on any thread."""
         if self._allocations.get(allocation.start) is allocation:
             self._allocations.pop(allocation.start, None)
-        if allocation.kept is not None:
+        pointers = {*allocation.uses}
+        for each in list(allocation.parts.values()):
+            pointers.update(each.uses)
+        if pointers - {allocation.arena, _OTHERS.pointer}:
             self.leaving.append(allocation)
         else:
             allocation.parts.clear()
@@ -494,22 +496,30 @@ class Order:
             if pointer != stream.ptr:
                 stream.wait_event(stretch.event or self._close(stretch))
 
-    def last_events(self) -> list[tuple[Any, Any]]:
-        """Return the memory that is leaving, with each event after a last use on other streams."""
-        found: list[tuple[Any, Any]] = []
+    def drop_finished(self, *, wait: bool = False) -> bool:
+        """Free memory whose last use is over, or wait for that; return whether there was any."""
         for _ in range(len(self.leaving)):
             allocation = self.leaving.popleft()
             uses = allocation.uses_in(allocation.start, allocation.stop)
-            for pointer in (allocation.arena, _OTHERS.pointer):
-                uses.pop(pointer, None)
             try:
-                found += [(self._close(each), allocation.kept) for each in uses.values()]
+                for pointer, stretch in uses.items():
+                    if pointer not in (allocation.arena, _OTHERS.pointer):
+                        event = stretch.event or self._close(stretch)
+                        self.under_way[event] = self.under_way.get(event), allocation.memory
             except BesideCaptureError:
                 # Until that capture has ended.
                 self.leaving.append(allocation)
             else:
                 allocation.parts.clear()
-        return found
+        left = list(self.under_way)
+        for event in left:
+            if wait:
+                event.synchronize()
+            elif not event.done:
+                # Nearly always, those after it have not happened either.
+                break
+            self.under_way.pop(event, None)
+        return bool(left)
 
 
 def _add_arrays(values: Any, kind: type, found: list[Any]) -> list[Any]:

@@ -27,7 +27,7 @@ from syncblob._source_lines import user_line
 from syncblob.devices import page_locked, timed_computations
 from syncblob.devices.base import DLPACK_CUDA, ENDING, NEEDED, Accelerator, BesideCaptureError, Push
 from syncblob.devices.cuda_shared import SharedMemory
-from syncblob.devices.cuda_streams import Order, Owner, is_capturing, stream_at
+from syncblob.devices.cuda_streams import Order, Owner, as_stream, is_capturing
 from syncblob.devices.device import Device
 from syncblob.devices.host import HOST
 from syncblob.errors import DeviceMismatchError, NoDeviceError
@@ -299,18 +299,19 @@ class CudaBackend(Accelerator):
 
         `is_page_locked` tells which. In a forked child it is an ordinary one.
         """
-        if self.shared and nbytes and not isinstance(self._context, _LostContext):
+        if not nbytes or isinstance(self._context, _LostContext):
+            return HOST.allocate(nbytes, zeroed=zeroed)
+        if self.shared:
             return self.share(self.allocate(nbytes, zeroed=zeroed))
-        buffer: NDArray[np.uint8] | None = None
-        if nbytes and not isinstance(self._context, _LostContext):
-            buffer = self._page_locked.take(nbytes)
-            if buffer is None:
-                with self.order.calls(), suppress(MemoryError):
+        buffer = self._page_locked.take(nbytes)
+        if buffer is None:
+            try:
+                with self.order.calls():
                     self._refuse_capture("an allocation")
                     self.order.drop_finished()
                     buffer = self._allocated(self._page_locked.allocate, nbytes)
-        if buffer is None:
-            return HOST.allocate(nbytes, zeroed=zeroed)
+            except MemoryError:
+                return HOST.allocate(nbytes, zeroed=zeroed)
         if zeroed:
             buffer.fill(0)
         return buffer
@@ -378,7 +379,7 @@ class CudaBackend(Accelerator):
         """
         on, action = self._up, "an asynchronous upload"
         if stream is not None:
-            on = self._as_stream(stream)
+            on = as_stream(stream)
             self._refuse_capture(action, on)
         arguments = buffer.data.ptr, host.ctypes.data, host.nbytes, _TO_DEVICE
         copy = self._runtime.memcpyAsync
@@ -507,20 +508,6 @@ class CudaBackend(Accelerator):
                 f"contents to {self.device} before the capture, with gpu_data() for example, and "
                 "back to the host after it"
             )
-
-    def _as_stream(self, stream: Any) -> Any:
-        """Return a user's stream as one of CuPy's."""
-        cuda = self._cupy.cuda
-        if isinstance(stream, (cuda.Stream, cuda.ExternalStream)):
-            return stream
-        if isinstance(stream, int):
-            return stream_at(stream)
-        if hasattr(stream, "__cuda_stream__"):
-            return cuda.Stream.from_external(stream)
-        raise TypeError(
-            "expected a CuPy stream, a stream pointer, an object with __cuda_stream__ or None, "
-            f"got {stream!r}"
-        )
 
     def after_fork(self) -> None:
         """Make every use raise in a forked child, where CUDA does not work."""

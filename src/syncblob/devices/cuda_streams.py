@@ -51,13 +51,22 @@ def is_capturing(asked: Callable[..., bool], *stream: int) -> bool:
         raise
 
 
-def stream_at(pointer: int) -> Any:
-    """Return a stream of CuPy's of which only the address is known."""
-    from cupy.cuda import Stream  # there is a CUDA device
+def as_stream(stream: Any) -> Any:
+    """Return a stream of CuPy's, a pointer, or an object with ``__cuda_stream__`` as CuPy's."""
+    from cupy.cuda import ExternalStream, Stream  # there is a CUDA device
 
-    # The version of the protocol, and the address.
-    named = SimpleNamespace(__cuda_stream__=lambda: (0, pointer))
-    return Stream.from_external(named) if pointer else Stream.null
+    if isinstance(stream, (Stream, ExternalStream)):
+        return stream
+    if isinstance(stream, int):
+        # The version of the protocol, and the address.
+        named = SimpleNamespace(__cuda_stream__=lambda: (0, stream))
+        return Stream.from_external(named) if stream else Stream.null
+    if hasattr(stream, "__cuda_stream__"):
+        return Stream.from_external(stream)
+    raise TypeError(
+        "expected a CuPy stream, a stream pointer, an object with __cuda_stream__ or None, "
+        f"got {stream!r}"
+    )
 
 
 def _nobody() -> None:
@@ -312,7 +321,7 @@ class Order:
                     "stream current in CuPy, with cupy.cuda.Stream.from_external"
                 )
         elif not is_capturing(ours.is_capturing):
-            theirs = stream_at(pointer)
+            theirs = as_stream(pointer)
             with self.device:
                 events = [self._cupy.cuda.Event(disable_timing=True) for _ in range(2)]
                 reached, other = ours.record(events[0]), theirs.record(events[1])

@@ -677,6 +677,20 @@ def test_an_operation_of_cupys_is_refused_in_a_graph_of_torchs(cupy, backend, st
     assert ran == [1]
 
 
+@pytest.mark.usefixtures("streams")
+def test_an_operation_is_captured_on_a_blocking_stream_beside_torchs_legacy_stream(cupy, backend):
+    blob, ran, stream = at_cpu(), [], cupy.cuda.Stream()
+    blob.gpu_data()
+    with stream:
+        stream.begin_capture()
+        computing(backend, blob, lambda _: ran.append(1))
+        graph = stream.end_capture()
+    assert ran == []
+    graph.launch(stream)
+    stream.synchronize()
+    assert ran == [1]
+
+
 # --- other libraries' arrays ----------------------------------------------------------------------
 
 

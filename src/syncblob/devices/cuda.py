@@ -303,11 +303,12 @@ class CudaBackend(Accelerator):
             return HOST.allocate(nbytes, zeroed=zeroed)
         if self.shared:
             return self.share(self.allocate(nbytes, zeroed=zeroed))
+        if self.order.plain(transfers=True) is None:
+            self._refuse_capture("an allocation")
         buffer = self._page_locked.take(nbytes)
         if buffer is None:
             try:
                 with self.order.calls():
-                    self._refuse_capture("an allocation")
                     self.order.drop_finished()
                     buffer = self._allocated(self._page_locked.allocate, nbytes)
             except MemoryError:
@@ -470,7 +471,7 @@ class CudaBackend(Accelerator):
         other events, too: the times between them are exact.
         """
         since = self._cupy.cuda.get_elapsed_time
-        if self.has_happened(event):
+        if self.has_happened(event) and not self.capturing:
             with suppress(self._cuda_error), self.order.calls():
                 later = self._later
                 if later is None or since(event, later[0]) < 0:
@@ -481,9 +482,9 @@ class CudaBackend(Accelerator):
         return None
 
     def has_happened(self, event: Any) -> bool:
-        """Return whether an event certainly happened. A capture forbids the question."""
+        """Return whether an event outside of graphs certainly happened."""
         with suppress(NoDeviceError, self._cuda_error), self.order.calls():
-            return not self.order.captures() and bool(event.done)
+            return bool(event.done)
         return False
 
     def synchronize(self) -> None:
@@ -602,14 +603,16 @@ class _CudaPush(Push):
     def order(self) -> bool:
         backend, event = self._backend, self._event
         with backend.order.calls():
-            # A graph cannot wait for an event outside of it, nor query whether it is done.
-            backend._refuse_capture("waiting for an asynchronous transfer")  # noqa: SLF001  # of this module
-            backend.order.current().wait_event(event)
-            return self._ended(over=bool(event.done))
+            over = bool(event.done)
+            if not over:
+                # A graph cannot wait for an event outside of it.
+                backend._refuse_capture("waiting for an asynchronous transfer")  # noqa: SLF001  # of this module
+                backend.order.current().wait_event(event)
+            return self._ended(over=over)
 
     @property
     def arrived(self) -> bool:
-        """Whether the transfer is done; False during a capture."""
+        """Whether the transfer is done."""
         return self._ended(over=self._backend.has_happened(self._event))
 
     def wait(self) -> None:

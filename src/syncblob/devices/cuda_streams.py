@@ -52,7 +52,7 @@ def is_capturing(asked: Callable[..., bool], *stream: int) -> bool:
 
 
 def as_stream(stream: Any) -> Any:
-    """Return a stream of CuPy's, a pointer, or an object with ``__cuda_stream__`` as CuPy's."""
+    """Return a stream of CuPy's, a pointer or an object with ``__cuda_stream__`` as CuPy's."""
     from cupy.cuda import ExternalStream, Stream  # there is a CUDA device
 
     if isinstance(stream, (Stream, ExternalStream)):
@@ -313,14 +313,16 @@ class Order:
         # The number of a stream that is not torch's own is its address. It may be destroyed.
         if self.torch().cuda.current_stream(self._index).stream_id != pointer:
             self._passed_of_torch.add(pointer)
+        captured = is_capturing(ours.is_capturing)
         if self.torch_captures():
-            if computing:
+            # The legacy stream only counts as captured.
+            if computing and not (captured and ours.ptr > _LEGACY):
                 raise RuntimeError(
                     "a CUDA graph is being captured on torch's current stream, and an operation of "
                     "CuPy's would be on another one: call a function of torch's, or make that "
                     "stream current in CuPy, with cupy.cuda.Stream.from_external"
                 )
-        elif not is_capturing(ours.is_capturing):
+        elif not captured:
             theirs = as_stream(pointer)
             with self.device:
                 events = [self._cupy.cuda.Event(disable_timing=True) for _ in range(2)]

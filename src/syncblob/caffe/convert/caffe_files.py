@@ -17,7 +17,7 @@ from syncblob.caffe import Layer, ModelFile, mark_legacy, open_model, read_blob
 from syncblob.caffe.convert.pytorch import flatten
 from syncblob.caffe.convert.weights import LayerWeights, Weights, for_others, name_tensors, squeeze
 from syncblob.caffe.files.caffe_hdf5 import plan_edit, plan_tree, read_tree
-from syncblob.caffe.files.model import plan_consistent
+from syncblob.caffe.files.model import plan_new
 from syncblob.caffe.messages.fields import Write, pad_axes
 from syncblob.caffe.messages.open_file import OpenFile
 from syncblob.caffe.messages.pieces import blob_pieces, write_pieces
@@ -67,7 +67,7 @@ def as_model(weights: Weights) -> ModelFile:
 
 def plan(weights: Weights, *, hdf5: bool = False) -> Write:
     """Plan a ``.caffemodel`` file, or a ``.caffemodel.h5``."""
-    return plan_consistent(as_model(weights), hdf5=hdf5, write_diff=False, upgrade=True)
+    return plan_new(as_model(weights), hdf5=hdf5, write_diff=False)
 
 
 plan_hdf5: Callable[[Weights], Write] = partial(plan, hdf5=True)

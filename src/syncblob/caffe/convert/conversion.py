@@ -126,7 +126,7 @@ def _which_message(file: OpenFile, promised: str) -> str:
     with WireReader.of_file(file) as reader:
         message = refuse_other_formats(reader)
         try:
-            found = possible_messages(reader, message)
+            found = possible_messages(message)
         except ModelFileError:
             if not promised or promised in MESSAGES:
                 raise

@@ -38,8 +38,9 @@ def read(path: str) -> Weights:
 
 def of_model(model: ModelFile, path: str, kind: str) -> Weights:
     """Make weights from a model. The layers are shared."""
+    file = None if model.origin is None else model.origin.file
     layers = tuple(name_layers(model))
-    return Weights(path, kind, layers, model.close, name=model.name, settings=model.settings)
+    return Weights(path, kind, layers, model.name, model.settings, file=file)
 
 
 def name_layers(model: ModelFile) -> Iterator[LayerWeights]:
@@ -192,7 +193,7 @@ def read_hdf5(path: str) -> Weights:
     if tree is None:
         return of_model(open_model(path), path, "caffemodel.h5")
     datasets, others = tree
-    return Weights.of_entries(path, "hdf5", datasets, file, others=others)
+    return Weights.of_entries(path, "hdf5", datasets, file, others=tuple(others))
 
 
 def plan_tensors_hdf5(weights: Weights) -> Write:

@@ -320,9 +320,8 @@ def save_weights(weights: Weights, path: str | os.PathLike[str]) -> None:
         hold.
     """
     require_type(weights, Weights, "open_weights returns one, and save_model writes a model")
-    conversion = _plan(weights, os.fspath(path), keeps=True)
-    weights.hold_file()  # run() may replace the file, and a later call copies from it
-    conversion.run()
+    weights.hold_file()
+    _plan(weights, os.fspath(path), keeps=True).run()
 
 
 def plan_conversion(

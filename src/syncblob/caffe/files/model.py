@@ -264,9 +264,7 @@ class ModelFile(MutableMapping[str, Layer]):
         """Return an independent model of the same file, with Blobs of its own."""
         origin = self.origin
         if origin is not None:
-            reference = copy.deepcopy(origin.file, memo)
-            lone = None if origin.lone is None else reference()
-            origin = origin._replace(file=reference, lone=lone)
+            origin = origin._replace(file=copy.deepcopy(origin.file, memo))
         return self.of_own(self.message(), copy.deepcopy(self._order, memo), origin)
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -476,8 +474,7 @@ def open_model(path: Source) -> ModelFile:
     ]
     model = ModelFile.of_own(net, layers)
     there = tuple((serialise(proto), blobs) for proto, blobs in found)
-    lone = None if file.reference.is_named else file
-    model.origin = Origin(file.reference, lone, version, serialise(model.message()), there)
+    model.origin = Origin(file.reference, version, serialise(model.message()), there)
     return model
 
 
@@ -590,8 +587,6 @@ class Origin(NamedTuple):
 
     file: FileReference
     """The file, which stays open only for values that have not been read."""
-    lone: OpenFile | None
-    """The same, if it has no name, and so is lost when it is closed; else None."""
     version: int | None
     """The format of its layers; None in HDF5."""
     settings: bytes

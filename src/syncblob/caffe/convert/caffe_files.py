@@ -136,7 +136,13 @@ def as_mean(layers: Iterable[LayerWeights]) -> tuple[LayerWeights, ...]:
 
 def plan_mean(weights: Weights) -> Write:
     """Plan a ``.binaryproto``, which needs exactly one tensor that a BlobProto can hold."""
-    return partial(write_pieces, blob_pieces(weights.only(), write_diff=False))
+    blobs = list(weights.tensors.values())
+    if len(blobs) != 1:
+        raise ValueError(
+            f"binaryproto holds one array, got {len(blobs)}; choose a layer with one blob with "
+            f"--layers (layers=), or write a format of several, such as .npz"
+        )
+    return partial(write_pieces, blob_pieces(blobs[0], write_diff=False))
 
 
 def to_tensors(model: ModelFile, *, squeeze: bool = False) -> dict[str, Blob]:

@@ -239,14 +239,14 @@ def _plan(
     keeps = keeps and target.name == source.kind
     with _refusals(path):
         layers, kind = _choose(source, patterns), FORMATS[target.name]
-        result = Weights(path, target.name, (), name=source.name, settings=source.settings)
-        result.layers = tuple(
+        converted = tuple(
             layer.with_blobs(
                 _convert(name, blob, _stored_dtype(name, blob.dtype, asked, target))
                 for name, blob in layer.tensors.items()
             )
             for layer in (layers if keeps else kind.prepare(layers))
         )
+        result = Weights(path, target.name, converted, source.name, source.settings)
         if not result.tensors and not (target.describes and result.layers):
             raise ConversionError(
                 f"{path}: expected weights to write, and {source.path} has none of them"
@@ -337,14 +337,18 @@ def plan_conversion(
     """
     path = os.fspath(path)
     target = _target(path)
-    asked = None if dtype is None else _name_of(dtype)
-    holds = target.dtypes
-    if asked is not None and asked not in holds:
-        raise ConversionError(
-            f"{path}: expected a dtype that {target.name} holds, "
-            f"{' or '.join(one for one in DTYPES if one in holds)}, got {asked}; choose one of "
-            f"these, or write another format, such as .safetensors"
-        )
+    asked = None
+    if dtype is not None:
+        with contextlib.suppress(TypeError):
+            asked = as_dtype(dtype).name
+        if asked not in DTYPES:
+            raise ConversionError(f"expected a dtype of {', '.join(DTYPES)}, got {dtype!r}")
+        if asked not in target.dtypes:
+            raise ConversionError(
+                f"{path}: expected a dtype that {target.name} holds, "
+                f"{' or '.join(one for one in DTYPES if one in target.dtypes)}, got {asked}; "
+                f"choose one of these, or write another format, such as .safetensors"
+            )
     weights = open_weights(source)
     patterns = [layers] if isinstance(layers, str) else layers
     try:
@@ -367,17 +371,6 @@ def _target(path: str) -> FileType:
     if Path(path).is_dir():
         raise IsADirectoryError(errno.EISDIR, "expected a file to write, got a folder", path)
     return target
-
-
-def _name_of(dtype: DTypeLike) -> str:
-    """Return the name of a dtype, which must be one of `DTYPES`."""
-    try:
-        name = as_dtype(dtype).name
-    except TypeError:
-        name = ""
-    if name not in DTYPES:
-        raise ConversionError(f"expected a dtype of {', '.join(DTYPES)}, got {dtype!r}")
-    return name
 
 
 @contextmanager

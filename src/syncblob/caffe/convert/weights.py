@@ -173,16 +173,6 @@ class Weights(AbstractContextManager["Weights"]):
                     f"needs; rename it (model.rename), or write .caffemodel, .h5 or .pt"
                 )
 
-    def only(self) -> Blob:
-        """Return the only tensor. Raises ValueError if there is not exactly one."""
-        blobs = list(self.tensors.values())
-        if len(blobs) != 1:
-            raise ValueError(
-                f"{self.kind} holds one array, got {len(blobs)}; choose a layer with one blob with "
-                f"--layers (layers=), or write a format of several, such as .npz"
-            )
-        return blobs[0]
-
     def source_file(self) -> OpenFile | None:
         """Return the file whose other contents are written again; None if there is none."""
         file = None if self.file is None else self.file()

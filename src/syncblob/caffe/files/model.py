@@ -39,15 +39,6 @@ from syncblob.caffe.nets.copy_trained_layers import CopyReport, copy_trained_lay
 from syncblob.caffe.nets.infer_shapes import NetShapes, fill_layers, infer_shapes
 from syncblob.caffe.nets.layer import Layer, LayerBlobs, own_copy, serialise
 
-_RUN = "use PyTorch's functions for its layers: see 'Running nets' in the documentation"
-# Replacements for attributes of pycaffe's Net.
-_IN_PLACE_OF = {
-    "blobs": f"model[name].blobs has the weights of a layer, model.infer_shapes().blobs the shapes "
-    f"of the results. For the results, {_RUN}",
-    "forward": _RUN,
-    "save": "use syncblob.save_model(model, path)",
-}
-
 
 class ModelFile(MutableMapping[str, Layer]):
     """The layers of a net, by name. `open_model` makes one from a model file.
@@ -309,10 +300,8 @@ class ModelFile(MutableMapping[str, Layer]):
     if not TYPE_CHECKING:  # so that type checkers report unknown names
 
         def __getattr__(self, name: str) -> object:
-            advice = _IN_PLACE_OF.get(name)
-            raise AttributeError(
-                f"a ModelFile has no attribute {name!r}" + (f"; {advice}" if advice else "")
-            )
+            advice = "; use syncblob.save_model(model, path)" if name == "save" else ""
+            raise AttributeError(f"a ModelFile has no attribute {name!r}{advice}")
 
     # --- the mapping -----------------------------------------------------------------------------
 

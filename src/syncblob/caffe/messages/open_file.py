@@ -103,13 +103,9 @@ class OpenFile:
     def path(self) -> str:
         return self.reference.path
 
-    @property
-    def identity(self) -> tuple[int, int, int, int]:
-        """Device, inode, size and time of the last change, when the file was opened."""
-        return self.reference.identity
-
     def __len__(self) -> int:
-        return self.identity[2]
+        """Return the size when the file was opened."""
+        return self.reference.identity[2]
 
     def read(self, start: int, stop: int) -> memoryview:
         """Return the bytes in ``[start, stop)``."""
@@ -157,7 +153,7 @@ class OpenFile:
         return self._descriptor
 
     def _change_error(self, size: int) -> ModelFileError:
-        before = self.identity[2]
+        before = len(self)
         sizes = f"had {before} bytes when it was opened and has {size} now"
         change = "has changed since it was opened" if size == before else sizes
         return ModelFileError(

@@ -18,6 +18,8 @@ from syncblob import Blob
 from syncblob.devices import Side
 
 TABLE = Table(columns=5)
+# The calls of its rows. The others take a Blob itself.
+ROWS = [call for call in CALLS if call.give != "b"]
 
 
 def missing(call: Giving) -> str | None:
@@ -33,8 +35,7 @@ def missing(call: Giving) -> str | None:
 def measure(call: Giving) -> Row:
     """Make a call with a Blob and with the recommended argument, and describe the results."""
     itself = _outcome(call, "b")
-    if call.give != "b":
-        assert _outcome(call, call.give) == "works", call.text
+    assert _outcome(call, call.give) == "works", call.text
     return row_of(call, itself, f"`{call.give}`")
 
 
@@ -80,4 +81,4 @@ def _equal(result, expected) -> bool:
 
 
 if __name__ == "__main__":
-    TABLE.measure_anew(CALLS, missing, measure)
+    TABLE.measure_anew(ROWS, missing, measure)

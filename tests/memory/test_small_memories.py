@@ -88,7 +88,7 @@ def test_what_other_code_may_write_is_copied_again(side, lends):
     elif lends == "alias":
         kept = memory.export(Side(1 - side), MUTABLE, other, "use", "NumPy")
     else:
-        expose(memory.ledger, Side(1 - side), start=40, stop=48)
+        expose(memory, Side(1 - side), start=40, stop=48)
         kept = memory.buffer(Side(1 - side))[40:48]
     for access in (CONST, MUTABLE):
         memory.array(side, access, PART, "use")

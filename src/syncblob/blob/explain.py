@@ -100,12 +100,12 @@ def _seen(blob: BlobCore, memory: SyncedMemory) -> MemorySeen:
     """Describe a memory of a Blob. Neither transfers nor synchronizes."""
     nbytes, layout = memory.nbytes, blob.layout
     side = blob.accelerator_side(memory)
-    head = f"{memory.head_of(layout, side).name}: {_meaning_of_head(memory, layout, side)}"
+    head = f"{memory.head_over(*layout.reach, side).name}: {_meaning_of_head(memory, layout, side)}"
     runs = list(memory.spans.runs(0, nbytes))
     homes = []
     for side in memory.sides:
-        loans = memory.ledger.loans.of(side)
-        mine = memory.ledger.buffers.alike(side)
+        loans = memory.loans.of(side)
+        mine = memory.buffers.alike(side)
         lent = [
             _alias(memory, side, loan)
             for loan in loans
@@ -131,7 +131,7 @@ def _seen(blob: BlobCore, memory: SyncedMemory) -> MemorySeen:
 def _alias(memory: SyncedMemory, side: Side, alias: Loan) -> Lent:
     """Describe an alias, and since when it is stale."""
     start, stop = alias.start, alias.stop
-    alike = memory.ledger.buffers.alike(side)
+    alike = memory.buffers.alike(side)
     lacking = sum(run.nbytes for run in memory.spans.lacking(start, stop, alike))
     text = f"{alias.described()}{_bytes(memory, start, stop)}"
     if alias.revoked:
@@ -150,7 +150,7 @@ def _access_of(entry: Transition) -> str:
 def _ended_borrows(memory: SyncedMemory, side: Side) -> Iterator[str]:
     """Describe the last borrows that ended, are still alive, and cannot be written any more."""
     buffer = memory.buffer(side)
-    for array, ended, made in memory.ledger.loans.ended_borrows(side):
+    for array, ended, made in memory.loans.ended_borrows(side):
         where = ""
         if isinstance(buffer, np.ndarray) and np.may_share_memory(array, buffer):
             origin = buffer.__array_interface__["data"][0]
@@ -216,7 +216,7 @@ def _bytes(memory: SyncedMemory, start: int, stop: int) -> str:
 
 
 def _meaning_of_head(memory: SyncedMemory, layout: Layout, side: Side) -> str:
-    head = memory.head_of(layout, side)
+    head = memory.head_over(*layout.reach, side)
     if head is Head.SYNCED:
         return "both sides hold the newest contents"
     if head is Head.UNINITIALIZED:
@@ -229,7 +229,7 @@ def _meaning_of_head(memory: SyncedMemory, layout: Layout, side: Side) -> str:
     if head is Head.ELSEWHERE:
         holders = memory.spans.common(*layout.reach)
         newest = next(other for other in memory.sides if holders >> other & 1)
-    sticky = memory.ledger.loans.writers(layout.start, layout.stop, 1 << newest)
+    sticky = memory.loans.writers(layout.start, layout.stop, 1 << newest)
     why = ", and an alias may write there at any moment" if sticky else ""
     return f"the newest contents are on the {newest.name.lower()}{why}"
 
@@ -245,13 +245,13 @@ def _contents(memory: SyncedMemory, side: Side) -> str:
         return f"{where}no memory"
     nbytes = sum(window.nbytes for window in windows)
     runs = memory.spans.runs(0, memory.nbytes)
-    alike = memory.ledger.buffers.alike(side)
+    alike = memory.buffers.alike(side)
     held = sum(run.nbytes for run in runs if run.holders & alike)
     if held == memory.nbytes and memory.head is not Head.UNINITIALIZED:
         state = "up to date"
     else:
         state = f"{held} bytes up to date" if held else "older contents"
-    borrows = len([x for x in memory.ledger.loans.of(side) if x.kind is BORROW])
+    borrows = len([x for x in memory.loans.of(side) if x.kind is BORROW])
     lent = f", {counted(borrows, 'writable borrow')}" if borrows else ""
     same = "the same " if side and alike & 1 else ""
     return f"{where}{same}{nbytes} bytes, {state}{lent}{_note_on_speed(memory, side)}"

@@ -46,7 +46,7 @@ _START = """
 def run({signature}):
     home = like.home
     direct = home.direct
-    if not (direct or (home.native and not home.bounded)):
+    if not (direct or home.plain):
         return elsewhere(like, {given})
 """
 # On a device that queues work. Its arrays are not in use any more when the call has to begin again.

@@ -90,7 +90,9 @@ class Home(ABC):
     device: Device
     # Whether NumPy's functions can be called directly on arrays here.
     native: bool
-    # Whether this needs no check of guards or of const exports either: the home is native, and no
+    # Whether they can be called without `compute`, which has nothing to count or to delay.
+    plain: bool = False
+    # Whether this needs no check of guards or of const exports either: the home is plain, and no
     # `compute_only_on` or `verified_const` is active in any thread. Set by `NumpyHome`.
     direct: bool = False
     # Whether `compute` notes itself which arrays are used, so that it can be given those at hand.

@@ -42,6 +42,7 @@ class NumpyHome(Home):
     """A home whose buffers are NumPy arrays."""
 
     native = True
+    plain = True
     bounded = False
     namespace: ModuleType = np
 
@@ -50,7 +51,7 @@ class NumpyHome(Home):
         home = super().__new__(cls)
         with _direct_calls_lock.held:
             _numpy_homes.add(weakref.ref(home, _numpy_homes.discard))
-            home.direct = home.native and not home.bounded and not _forbidding
+            home.direct = home.plain and not _forbidding
         return home
 
     def as_array(self, result: Any) -> NDArray[Any]:
@@ -203,7 +204,7 @@ def update_homes() -> None:
         home = reference()
         if home is not None:
             # Evaluated for each, because a signal handler may activate a guard during this loop.
-            home.direct = home.native and not home.bounded and not _forbidding
+            home.direct = home.plain and not _forbidding
 
 
 HOST = _Host()

@@ -131,8 +131,9 @@ class SimulatedBackend(NumpyHome, Accelerator):
         return before
 
     def _update_bounds(self) -> None:
-        # Results count, and are late in shared memory, only if `compute` makes them.
         self.bounded: bool = self.shared or (self._capacity, self._limit) != (None, None)
+        # Results count, and are late in shared memory, only if `compute` makes them.
+        self.plain = not self.bounded
         update_homes()
 
     @property

@@ -249,15 +249,15 @@ class Buffers:
 
     def share(self, side: Side) -> Window | None:
         """Give a side without windows the buffer of another one in its space, if there is one."""
-        for other in () if self.windows[side].all else self.all_sides:
-            known = self.windows[other].whole
-            if known is None or not self.home(other).shared:
+        home: Any = self.home(side)
+        for other in () if self.windows[side].all or not home.shared else self.all_sides:
+            known, partner = self.windows[other].whole, self.home(other)
+            if known is None or not partner.shared:
                 continue
-            home: Any = self.home(side)
             # From an accelerator to another, by the host.
-            array = self.homes[other].share(known.array) if other else known.array  # type: ignore[attr-defined]  # an accelerator
+            array = partner.share(known.array) if other else known.array  # type: ignore[attr-defined]  # an accelerator
             if side and array is not None:
-                array = home.share(array) if home.shared else None
+                array = home.share(array)
             if array is None:
                 continue
             window = Window(0, self.nbytes, array)
@@ -350,14 +350,16 @@ class Buffers:
         copy again.
         """
         device: Any = self.homes[side or origin]
-        copying, nbytes = self.copying(device, reason, because), contents.nbytes
-        if not side:
-            transfer(copying, "download", nbytes, offset, device.download, contents, target)
-        elif not origin:
-            transfer(copying, "upload", nbytes, offset, device.upload, contents, target)
+        args: tuple[Any, ...] = contents, target
+        way = "upload" if side else "download"
+        copy = device.upload if side else device.download
+        if origin and side:
+            way, copy, args = "peer", device.copy_from, (self.home(origin), *args)
+        if open_logs or running_guards.get():
+            copying = self.copying(device, reason, because)
+            transfer(copying, way, contents.nbytes, offset, copy, *args)
         else:
-            peer = self.home(origin)
-            transfer(copying, "peer", nbytes, offset, device.copy_from, peer, contents, target)
+            copy(*args)
 
     def bring(  # noqa: PLR0913, PLR0917  # a copy, and what the log says of it
         self,
@@ -370,26 +372,13 @@ class Buffers:
         because: Callable[[], str] | None = None,
     ) -> None:
         """Copy a range of one side into a window of another, unless it is the same; see `move`."""
-        whole = self.windows[origin].whole
         if window.common is not None:
             alike = self.alike(side)
             self.finish(alike & ~(1 << side), start, stop)
             if alike >> origin & 1:
                 return
-        if whole is not None:
-            nbytes, contents, target = stop - start, whole.array, window.array
-            if contents.nbytes != nbytes:
-                contents = contents[start:stop]
-            if target.nbytes != nbytes:
-                target = target[start - window.start : stop - window.start]
-            if open_logs or running_guards.get() or (origin and side):
-                self.move(origin, side, contents, target, start, reason, because)
-            elif side:
-                self.homes[side].upload(contents, target)  # type: ignore[attr-defined]  # an accelerator
-            else:
-                self.homes[origin].download(contents, target)  # type: ignore[attr-defined]  # as above
-            return
-        for each in self.within(origin, start, stop):
+        whole = self.windows[origin].whole
+        for each in self.within(origin, start, stop) if whole is None else (whole,):
             low, high = max(start, each.start), min(stop, each.stop)
             parts = each.part(low, high), window.part(low, high)
             self.move(origin, side, *parts, low, reason, because)

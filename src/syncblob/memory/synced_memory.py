@@ -27,7 +27,7 @@ from syncblob.memory.sources import Source
 from syncblob.memory.spans import Spans
 from syncblob.memory.state_machine import CONST, MUTABLE, OVERWRITE, Access, Head, head_over
 from syncblob.memory.verify import verifying
-from syncblob.memory.windows import divisible, evict, grow
+from syncblob.memory.windows import divisible, free, grow
 from syncblob.transfers import open_logs
 
 if TYPE_CHECKING:
@@ -274,8 +274,8 @@ class SyncedMemory:
         stop = self.nbytes if stop is None else stop
         # What leaves the host needs room on the accelerator.
         refuge = Side.HOST if side else Side.ACCELERATOR
-        use = partial(evict, needed=needed)
-        freed: int = self._in_room(refuge, "evict", use, side, start, stop)
+        use = partial(free, needed=needed)
+        freed: int = self._in_room(refuge, "evict", use, side, (start, stop))
         return freed
 
     # --- attributes ------------------------------------------------------------------------------

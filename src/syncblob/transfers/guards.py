@@ -354,8 +354,8 @@ def may_compute_directly(home: Home, name: str) -> bool:
 
     Hot callers check ``home.direct`` themselves to save the call.
     """
-    if not home.native or home.bounded or timed_computations.watchers:
-        # Logs of operations time what `Home.compute` calls, and bounded devices count it.
+    if not home.plain or timed_computations.watchers:
+        # Logs of operations time what `Home.compute` calls.
         return False
     require_device(home.device, name)
     return True

@@ -1,13 +1,23 @@
-"""A list of many objects that does not keep them alive."""
+"""Weak references, and a list of many objects that does not keep them alive."""
 
 from __future__ import annotations
 
 import os
 import threading
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ClassVar
 from weakref import ref
 
 _pruning = threading.RLock()
+
+
+class Reference(ref[Any]):
+    """A weak reference that is only equal to itself: arrays compare element by element."""
+
+    __slots__ = ()
+
+    __hash__: ClassVar[Callable[[Any], int]] = object.__hash__
+    __eq__: ClassVar[Callable[[Any, object], bool]] = object.__eq__
 
 
 class WeakList:

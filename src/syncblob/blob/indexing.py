@@ -12,6 +12,7 @@ import numpy as np
 from syncblob._dtypes import SUPPORTED, as_dtype
 from syncblob._layout import Layout
 from syncblob._shape import is_basic_index, is_integer
+from syncblob._weak_list import Reference
 from syncblob.arrays.foreign import is_array
 from syncblob.arrays.native import array_of_tensor, native_array
 from syncblob.blob.core import NO_MEMORY, AnyBlob, BlobCore, fresh, making
@@ -33,7 +34,6 @@ from syncblob.memory import (
 )
 from syncblob.memory.buffers import allocate_on_host
 from syncblob.memory.ledger import first_write
-from syncblob.memory.loans import Reference
 
 if TYPE_CHECKING:
     from syncblob.devices.base import Home

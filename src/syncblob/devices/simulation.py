@@ -21,12 +21,13 @@ from contextlib import contextmanager
 from functools import partial
 from operator import index
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from syncblob._formatting import human_bytes
 from syncblob._locks_lost_in_fork import Lock
+from syncblob._weak_list import Reference
 from syncblob.devices.base import DLPACK_CPU, ENDING, NEEDED, Accelerator, Push
 from syncblob.devices.device import Device
 from syncblob.devices.host import NumpyHome, update_homes
@@ -326,24 +327,21 @@ class SimulatedBackend(NumpyHome, Accelerator):
         return super().allocate(nbytes, zeroed=zeroed)
 
     def upload(self, host: NDArray[np.uint8], buffer: NDArray[np.uint8]) -> None:
-        if self._last is not None:
-            self._last.wait()
-        with self._lock.held:
-            if self._countdowns:
-                self._count_down("transfer")
-            self.uploads += 1
-            self.uploaded_bytes += host.nbytes
-        buffer[:] = host
+        self._transfer(host, buffer, "uploads", "uploaded_bytes")
 
     def download(self, buffer: NDArray[np.uint8], host: NDArray[np.uint8]) -> None:
-        if self._last is not None:
-            self._last.wait()
+        self._transfer(buffer, host, "downloads", "downloaded_bytes")
+
+    def _transfer(
+        self, contents: NDArray[np.uint8], target: NDArray[np.uint8], counter: str, of_bytes: str
+    ) -> None:
+        """Copy after all work, and add to two counters."""
+        self.finish(None)
         with self._lock.held:
-            if self._countdowns:
-                self._count_down("transfer")
-            self.downloads += 1
-            self.downloaded_bytes += host.nbytes
-        host[:] = buffer
+            self._count_down("transfer")
+            for name, more in ((counter, 1), (of_bytes, contents.nbytes)):
+                setattr(self, name, getattr(self, name) + more)
+        target[:] = contents
 
     def reaches(self, other: object) -> bool:
         return isinstance(other, SimulatedBackend)
@@ -354,11 +352,7 @@ class SimulatedBackend(NumpyHome, Accelerator):
         """Copy from another device; from another simulated one without the host."""
         if self.reaches(other):
             other.finish(contents)
-            with self._lock.held:
-                self._count_down("transfer")
-                self.peer_copies += 1
-                self.peer_bytes += contents.nbytes
-            buffer[:] = contents
+            self._transfer(contents, buffer, "peer_copies", "peer_bytes")
         else:
             super().copy_from(other, contents, buffer)
 
@@ -419,13 +413,10 @@ def _poison(like: NDArray[Any]) -> NDArray[Any]:
     return np.full(like.nbytes, POISON, np.uint8).view(like.dtype).reshape(like.shape)
 
 
-class _Block(weakref.ref[Any]):
-    """A reference to an array that owns memory of the device. It is only equal to itself."""
+class _Block(Reference):
+    """A reference to an array that owns memory of the device."""
 
     __slots__ = ("nbytes",)
-
-    __hash__: ClassVar[Callable[[Any], int]] = object.__hash__
-    __eq__: ClassVar[Callable[[Any, object], bool]] = object.__eq__
 
     nbytes: int
 

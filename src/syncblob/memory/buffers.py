@@ -19,7 +19,7 @@ from syncblob._formatting import extend, human_bytes
 from syncblob._source_lines import user_line
 from syncblob.devices import HOST, Accelerator, Side, current_accelerator, home_of
 from syncblob.memory.operations import allocate
-from syncblob.transfers import Copying, count_sharing, open_logs, running_guards, transfer
+from syncblob.transfers import Copying, count, open_logs, running_guards, transfer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -265,7 +265,7 @@ class Buffers:
                 self.add(home)
             if known.common is None:
                 known.common = object()
-                count_sharing(self.nbytes)
+                count("shared", self.nbytes)
             window.common = known.common
             self.windows[side] = Windows(self.nbytes, window)
             return window

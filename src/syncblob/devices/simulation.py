@@ -30,7 +30,7 @@ from syncblob._locks_lost_in_fork import Lock
 from syncblob._weak_list import Reference
 from syncblob.devices.base import DLPACK_CPU, ENDING, NEEDED, Accelerator, Push
 from syncblob.devices.device import Device
-from syncblob.devices.host import NumpyHome, update_homes
+from syncblob.devices.host import NumpyHome
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -135,7 +135,6 @@ class SimulatedBackend(NumpyHome, Accelerator):
         self.bounded: bool = self.shared or (self._capacity, self._limit) != (None, None)
         # Results count, and are late in shared memory, only if `compute` makes them.
         self.plain = not self.bounded
-        update_homes()
 
     @property
     def used_nbytes(self) -> int:
@@ -327,21 +326,24 @@ class SimulatedBackend(NumpyHome, Accelerator):
         return super().allocate(nbytes, zeroed=zeroed)
 
     def upload(self, host: NDArray[np.uint8], buffer: NDArray[np.uint8]) -> None:
-        self._transfer(host, buffer, "uploads", "uploaded_bytes")
+        if self._last is not None:
+            self._last.wait()
+        with self._lock.held:
+            if self._countdowns:
+                self._count_down("transfer")
+            self.uploads += 1
+            self.uploaded_bytes += host.nbytes
+        buffer[:] = host
 
     def download(self, buffer: NDArray[np.uint8], host: NDArray[np.uint8]) -> None:
-        self._transfer(buffer, host, "downloads", "downloaded_bytes")
-
-    def _transfer(
-        self, contents: NDArray[np.uint8], target: NDArray[np.uint8], counter: str, of_bytes: str
-    ) -> None:
-        """Copy after all work, and add to two counters."""
-        self.finish(None)
+        if self._last is not None:
+            self._last.wait()
         with self._lock.held:
-            self._count_down("transfer")
-            for name, more in ((counter, 1), (of_bytes, contents.nbytes)):
-                setattr(self, name, getattr(self, name) + more)
-        target[:] = contents
+            if self._countdowns:
+                self._count_down("transfer")
+            self.downloads += 1
+            self.downloaded_bytes += host.nbytes
+        host[:] = buffer
 
     def reaches(self, other: object) -> bool:
         return isinstance(other, SimulatedBackend)
@@ -352,7 +354,11 @@ class SimulatedBackend(NumpyHome, Accelerator):
         """Copy from another device; from another simulated one without the host."""
         if self.reaches(other):
             other.finish(contents)
-            self._transfer(contents, buffer, "peer_copies", "peer_bytes")
+            with self._lock.held:
+                self._count_down("transfer")
+                self.peer_copies += 1
+                self.peer_bytes += contents.nbytes
+            buffer[:] = contents
         else:
             super().copy_from(other, contents, buffer)
 

@@ -350,16 +350,14 @@ class Buffers:
         copy again.
         """
         device: Any = self.homes[side or origin]
-        args: tuple[Any, ...] = contents, target
-        way = "upload" if side else "download"
-        copy = device.upload if side else device.download
-        if origin and side:
-            way, copy, args = "peer", device.copy_from, (self.home(origin), *args)
-        if open_logs or running_guards.get():
-            copying = self.copying(device, reason, because)
-            transfer(copying, way, contents.nbytes, offset, copy, *args)
+        copying, nbytes = self.copying(device, reason, because), contents.nbytes
+        if not side:
+            transfer(copying, "download", nbytes, offset, device.download, contents, target)
+        elif not origin:
+            transfer(copying, "upload", nbytes, offset, device.upload, contents, target)
         else:
-            copy(*args)
+            peer = self.home(origin)
+            transfer(copying, "peer", nbytes, offset, device.copy_from, peer, contents, target)
 
     def bring(  # noqa: PLR0913, PLR0917  # a copy, and what the log says of it
         self,
@@ -380,8 +378,17 @@ class Buffers:
         whole = self.windows[origin].whole
         for each in self.within(origin, start, stop) if whole is None else (whole,):
             low, high = max(start, each.start), min(stop, each.stop)
-            parts = each.part(low, high), window.part(low, high)
-            self.move(origin, side, *parts, low, reason, because)
+            contents, target = each.array, window.array
+            if contents.nbytes != high - low:
+                contents = each.part(low, high)
+            if target.nbytes != high - low:
+                target = window.part(low, high)
+            if open_logs or running_guards.get() or (origin and side):
+                self.move(origin, side, contents, target, low, reason, because)
+            elif side:
+                self.homes[side].upload(contents, target)  # type: ignore[attr-defined]  # an accelerator
+            else:
+                self.homes[origin].download(contents, target)  # type: ignore[attr-defined]  # as above
 
     def fill(
         self, source: Source | None, side: Side, window: Window, start: int, stop: int, reason: str

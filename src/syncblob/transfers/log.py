@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar, overload
 from syncblob._formatting import counted, noun
 from syncblob._locks_lost_in_fork import Lock
 from syncblob._source_lines import Place, SourceLine, user_line
-from syncblob.devices import Device, allow_direct_calls, forbid_direct_calls
+from syncblob.devices import Device, supervisors
 from syncblob.devices.timed_computations import watchers
 from syncblob.transfers.copies import EVICTION, Transfer, close_log, open_log
 from syncblob.transfers.timeline import draw
@@ -184,7 +184,7 @@ class TransferLog:
         try:
             if self._watches:
                 # Operations call `Home.compute` then.
-                forbid_direct_calls(self)
+                supervisors.add(self)
                 watchers.append(self._add_operation)
             open_log(self)
         except BaseException:
@@ -197,7 +197,7 @@ class TransferLog:
         self._open = False
         close_log(self)
         if self._watches:
-            allow_direct_calls(self)
+            supervisors.discard(self)
             with suppress(ValueError):
                 watchers.remove(self._add_operation)
 

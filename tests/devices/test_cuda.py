@@ -171,6 +171,14 @@ def test_buffers_are_of_the_device_and_zeroed_on_the_current_stream(backend):
     assert backend.allocate(0).size == 0
 
 
+@pytest.mark.parametrize("machine", ["lazy"], indirect=True)
+def test_the_zeros_of_a_new_buffer_are_there_for_every_stream(machine, backend):
+    with side_stream():
+        buffer = backend.allocate(5, zeroed=True)
+    assert machine.idle
+    assert buffer.tolist() == [0] * 5
+
+
 def test_host_buffers_are_page_locked(cupy, backend):
     for zeroed in (False, True):
         buffer = backend.allocate_host(5, zeroed=zeroed)

@@ -599,7 +599,7 @@ class Blob(Operators, Views, Replacements, CaffeMath, Creation):
 
     def _repr_html_(self) -> str:
         """Show `explain` in a notebook, and the values that the host holds. Transfers nothing."""
-        return self.explain().drawn(notebook_drawing.values_shown(self))
+        return self.explain().draw(notebook_drawing.values_as_text(self))
 
     # --- array libraries; reading protocols take the const path, writing ones the mutable path ---
 
@@ -841,7 +841,7 @@ class Blob(Operators, Views, Replacements, CaffeMath, Creation):
         A tensor over a Blob's memory, such as a reshaped input or an `out`, is a tracked alias of
         the Blob, on the mutable path; for a const Blob it is a copy.
         """
-        del types  # The function calls the protocols of the other arguments again.
+        del types  # `func` asks the protocols of the other arguments again.
         if "torch._dynamo" in sys.modules:
             # The compiler is loaded, and must not trace it.
             return (_loaded or _torch()).call_untraced(func, args, kwargs or {})

@@ -27,7 +27,7 @@ def extend(error: BaseException, text: str, *, first: bool = False) -> None:
     both = f"{text}; {message}" if first else f"{message}; {text}"
     error.args = (both if message else text,)
     if text not in str(error):
-        # Some classes do not take the message from `args`, as that of NumPy's MemoryError.
+        # NumPy's MemoryError and others do not take the message from `args`.
         error.add_note(text)
 
 

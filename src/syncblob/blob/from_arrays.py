@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from syncblob.memory.sources import Function
 
 
-# The shapes that Blobs over a memory have on devices, for `gpu_shape`.
+# The arrays of `gpu_shape` for each memory, by shape and home.
 _shapes: WeakKeyDictionary[SyncedMemory, dict[Any, Any]] = WeakKeyDictionary()
 
 
@@ -89,7 +89,7 @@ class Creation(Copies):
                     raise ValueError(str(error)) from error
                 raise
             if dtype is None and not array.shape and array.dtype == object:
-                # NumPy makes a scalar of what is no array.
+                # NumPy wraps what is no array in a 0-d array of objects.
                 raise TypeError(
                     "a Blob is made of an array, numbers, or an object with a protocol of arrays, "
                     f"such as __dlpack__ or __array__, got {type(x).__name__}; convert it to an "
@@ -246,18 +246,18 @@ class Creation(Copies):
             and (array.dtype in SUPPORTED or is_supported(array.dtype))
         ):
             blob = fresh(cls, array.view(), HOST)
-            # Other code may still write it.
+            # Other code may still write the array, so the host side will be exposed.
             blob.shortcut = Shortcut(Place(*user_instruction()), usable=True)
             return blob
         here = CPU if isinstance(array, np.ndarray) else backend_of(array).device
         elsewhere = device is not None and device != here
         if owned and elsewhere and not array.shape:
-            # The device fills it: nothing is transferred.
+            # The device fills a scalar itself: nothing is transferred.
             dtype = as_dtype(array.dtype) if dtype is None else dtype
             home, value = home_of(device), array.astype(dtype).item()
             return fresh(cls, compute(home, home.namespace.full, (), value, dtype=dtype), home)
         if elsewhere and copy is None and not owned:
-            # The owner may still write it, and each use on the device would transfer it again.
+            # The owner may still write the array, and each use on the device would transfer it.
             copy = True
         memory, layout = adopt(array, dtype=dtype, device=device or here, copy=copy, owned=owned)
         return cls.from_memory(memory, layout)

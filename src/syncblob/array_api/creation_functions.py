@@ -52,7 +52,7 @@ def _maker(function: str, contents: str) -> Any:
     def make(
         shape: Shape, *, dtype: DTypeLike | None = None, device: Device | str | None = None
     ) -> Blob:
-        return _make_of_shape(function, shape, dtype, device)
+        return _fill(function, shape, dtype, device)
 
     make.__doc__ = f"Return a Blob {contents}; `dtype` None is float64."
     return make
@@ -64,15 +64,13 @@ def _maker_like(function: str, contents: str) -> Any:
     ) -> Blob:
         x = as_blob(f"{function}_like", x)
         dtype = x.dtype if dtype is None else dtype
-        return _make_of_shape(function, x.shape, dtype, x.device if device is None else device)
+        return _fill(function, x.shape, dtype, x.device if device is None else device)
 
     make.__doc__ = f"Return a Blob of the shape of another, {contents}."
     return make
 
 
-def _make_of_shape(
-    name: str, shape: Shape, dtype: DTypeLike | None, device: Device | str | None
-) -> Blob:
+def _fill(name: str, shape: Shape, dtype: DTypeLike | None, device: Device | str | None) -> Blob:
     home = home_of(device)
     make = getattr(home, name, None) or getattr(home.namespace, name)
     wanted = _FLOAT64 if dtype is None else as_dtype(dtype)

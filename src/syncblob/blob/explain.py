@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from syncblob._formatting import counted, union
-from syncblob.blob.notebook_drawing import FEW, SideState, LentRange, MemoryState, document
+from syncblob.blob.notebook_drawing import FEW, LentRange, MemoryState, SideState, document
 from syncblob.devices import Side
 from syncblob.errors import NoDeviceError
 from syncblob.memory import Head, SyncedMemory
@@ -119,9 +119,8 @@ def _describe_loan(memory: SyncedMemory, side: Side, loan: Loan) -> LentRange:
     where = _bytes(memory, start, stop)
     if loan.exposed:
         whose = f"the {side.name.lower()} side, to an alias of unknown lifetime"
-        return LentRange(
-            "exposed", f"{whose}, at {loan.place.line.described()}{where}", start, stop
-        )
+        text = f"{whose}, at {loan.place.line.described()}{where}"
+        return LentRange("exposed", text, start, stop)
     alike = memory.ledger.buffers.alike(side)
     lacking = sum(run.nbytes for run in memory.spans.lacking(start, stop, alike))
     text = f"{loan.described()}{where}{'; read-only' if loan.revoked else ''}"

@@ -110,10 +110,8 @@ def _memory(memory: MemoryState) -> Iterator[str]:
         ranges += [(*part, "more aliases") for part in rest]
         # Host aliases are above the host's bytes, accelerator aliases below the accelerator's, so
         # that the bytes of both are next to each other.
-        strips = [
-            _lane(home, nbytes),
-            _strip([part for part in ranges if part[0] < part[1]], nbytes),
-        ]
+        ranges = [part for part in ranges if part[0] < part[1]]
+        strips = [_lane(home, nbytes), _strip(ranges, nbytes)]
         pictures = "".join(strips if home.side else reversed(strips))
         fact = _fact(home.side.name.lower(), home.contents)
         yield f"<div style='{_BOX}'>{fact}{pictures if nbytes else ''}</div>"

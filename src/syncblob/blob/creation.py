@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Self, SupportsIndex
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -16,7 +15,7 @@ from syncblob._source_lines import Place, user_instruction
 from syncblob.arrays.foreign import is_array
 from syncblob.arrays.native import array_of_tensor, backend_of, import_array, native_array
 from syncblob.blob.copying import Copies
-from syncblob.blob.core import GPU_DATA, BlobCore, Gradient, fresh
+from syncblob.blob.core import BlobCore, Gradient, fresh
 from syncblob.devices import CPU, HOST, Device, default_device, home_of
 from syncblob.interop import shared_memory
 from syncblob.interop.adopt import adopt
@@ -26,10 +25,6 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
     from syncblob.memory.sources import Function
-
-
-# The arrays of `gpu_shape` for each memory, by shape and home.
-_shapes: WeakKeyDictionary[SyncedMemory, dict[Any, Any]] = WeakKeyDictionary()
 
 
 def dense_layout(shape: Any, dtype: DTypeLike) -> Layout:
@@ -195,18 +190,6 @@ class Creation(Copies):
         else:
             memory = shared_memory.attach(name, layout.nbytes, device)
         return cls.from_memory(memory, layout)
-
-    def gpu_shape(self) -> Any:
-        """Return the shape as an int32 array on the accelerator. Uploaded once per shape."""
-        shape, memory = self.shape, self.memory
-        home = memory.home(self.accelerator_side(memory))
-        known = _shapes.setdefault(memory, {})
-        if (shape, home) not in known:
-            dims = np.array(shape, dtype=np.int32)
-            new = SyncedMemory.adopting(dims.view(np.uint8), device="cpu")
-            layout = Layout.c_order((len(shape),), dims.dtype)
-            known[shape, home] = self.from_memory(new, layout, home=home)
-        return known[shape, home].const_view(GPU_DATA, "gpu_shape")
 
     @classmethod
     def _of_blob(

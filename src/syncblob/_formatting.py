@@ -11,7 +11,7 @@ _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 _KIBI = 1024
 
 
-def counted(number: int, noun: str, plural: str = "") -> str:
+def quantity(number: int, noun: str, plural: str = "") -> str:
     """Return a number with its noun, in the plural if needed: ``"1,024 blobs"``."""
     return f"{number} {noun}" if number == 1 else f"{number:,} {plural or f'{noun}s'}"
 

@@ -45,7 +45,7 @@ class SourceLine(NamedTuple):
         """Return ``file:line``."""
         return f"{self.filename}:{self.lineno}"
 
-    def described(self) -> str:
+    def describe(self) -> str:
         """Return ``file:line: text``, or ``file:line`` if the text is unknown."""
         return f"{self}: {self.text}" if self.text else str(self)
 

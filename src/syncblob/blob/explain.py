@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from syncblob._formatting import counted, union
+from syncblob._formatting import quantity, union
 from syncblob.blob.notebook_drawing import FEW, LentRange, MemoryState, SideState, document
 from syncblob.devices import Side
 from syncblob.errors import NoDeviceError
@@ -119,7 +119,7 @@ def _describe_loan(memory: SyncedMemory, side: Side, loan: Loan) -> LentRange:
     where = _bytes(memory, start, stop)
     if loan.exposed:
         whose = f"the {side.name.lower()} side, to an alias of unknown lifetime"
-        text = f"{whose}, at {loan.place.line.described()}{where}"
+        text = f"{whose}, at {loan.place.line.describe()}{where}"
         return LentRange("exposed", text, start, stop)
     alike = memory.ledger.buffers.alike(side)
     lacking = sum(run.nbytes for run in memory.spans.lacking(start, stop, alike))
@@ -132,7 +132,7 @@ def _describe_loan(memory: SyncedMemory, side: Side, loan: Loan) -> LentRange:
 
 
 def _access_of(entry: Transition) -> str:
-    return f"{entry.reason} at {entry.place.line.described()}"
+    return f"{entry.reason} at {entry.place.line.describe()}"
 
 
 def _ended_borrows(memory: SyncedMemory, side: Side) -> Iterator[str]:
@@ -240,7 +240,7 @@ def _contents(memory: SyncedMemory, side: Side) -> str:
     else:
         state = f"{held} bytes up to date" if held else "older contents"
     borrows = len([x for x in memory.ledger.loans.of(side) if x.kind is BORROW])
-    writable = f", {counted(borrows, 'writable borrow')}" if borrows else ""
+    writable = f", {quantity(borrows, 'writable borrow')}" if borrows else ""
     same = "the same " if side and alike & 1 else ""
     return f"{where}{same}{nbytes} bytes, {state}{writable}{_note_on_speed(memory, side)}"
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from syncblob._formatting import counted, union
+from syncblob._formatting import quantity, union
 from syncblob.blob.text import block_of, text_of
 from syncblob.devices import Side
 
@@ -134,7 +134,7 @@ def _lane(home: SideState, nbytes: int) -> str:
         # A stroke of the same colour keeps even one byte of a gigabyte visible.
         f"<g fill='{colour}' stroke='{colour}'>{marks}</g>"
     )
-    newest = f"newest in {counted(len(home.newest), 'range')}" if home.newest else f"{other} only"
+    newest = f"newest in {quantity(len(home.newest), 'range')}" if home.newest else f"{other} only"
     return _svg(f"{home.side.name.lower()}, {nbytes} bytes: {newest}", body, _LANE)
 
 
@@ -144,7 +144,7 @@ def _strip(parts: Sequence[tuple[int, int, str]], nbytes: int, what: str = "alia
         return ""
     marks = _marks(parts, nbytes, _STRIP - 2)
     body = f"<g fill='currentColor' stroke='currentColor' fill-opacity='.5'>{marks}</g>"
-    return _svg(f"{what}: {counted(len(parts), 'range')}", body, _STRIP)
+    return _svg(f"{what}: {quantity(len(parts), 'range')}", body, _STRIP)
 
 
 def _marks(parts: Iterable[tuple[int, int, str]], nbytes: int, height: int) -> str:

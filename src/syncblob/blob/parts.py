@@ -20,16 +20,16 @@ def evict(blob: BlobCore, side: str) -> int:
     """Free the buffers of a side; see `Blob.evict`."""
     if side not in {"cpu", "gpu"}:
         raise ValueError(f'expected "cpu" or "gpu", got {side!r}')
-    memory, ledger = blob.memory, blob.memory.ledger
+    memory = blob.memory
     # A Blob that is no view evicts all of its memory, also what is beyond its shape.
     start, stop = (0, memory.nbytes) if blob.base is None else blob.layout.reach
     gone = Side.HOST if side == "cpu" else blob.accelerator_side(memory)
     freed = free(blob, gone, (start, stop))
-    with ledger.lock:
-        kept = ledger.buffers.within(gone, start, stop)
+    with memory.lock:
+        kept = memory.buffers.within(gone, start, stop)
         for window in kept if start < stop else ():
             reach = f"evict, which keeps a buffer of bytes {window.start} to {window.stop}"
-            ledger.note(reach, start, stop)
+            memory.note(reach, start, stop)
     return freed
 
 
@@ -38,7 +38,7 @@ def free(
 ) -> int:
     """Free the buffers of a side in a range, by default that of the Blob; see `SyncedMemory`."""
     memory = blob.memory
-    if not memory.windows(side) or (memory.ledger.loans.foreign >> side & 1 and not needed):
+    if not memory.windows(side) or (memory.loans.foreign >> side & 1 and not needed):
         return 0
     # Drop the arrays that the Blob keeps, which would count as in use.
     blob.use_memory(memory)
@@ -75,7 +75,7 @@ def _walk_views(blob: BlobCore, views: Sequence[Any]) -> Iterator[Any]:
     if blob.home is HOST:
         yield from views
         return
-    buffers = blob.memory.ledger.buffers
+    buffers = blob.memory.buffers
     for view, following in itertools.zip_longest(views, views[1:]):
         of = view.layout.reach
         try:

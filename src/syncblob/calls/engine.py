@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from numpy import asarray, ndarray
 
 from syncblob._dtypes import SCALAR_CLASSES, SCALARS, SUPPORTED
+from syncblob._weak_list import Reference
 from syncblob.blob.core import BlobCore, fresh
 from syncblob.calls.aligned_results import out_for
 from syncblob.calls.choose_home import require_device_of
@@ -27,7 +28,6 @@ from syncblob.devices import HOST
 from syncblob.devices.host import LARGE
 from syncblob.interop.adopt import array_in
 from syncblob.memory import CONST, MUTABLE, from_the_start
-from syncblob.memory.loans import Reference
 from syncblob.memory.operations import leave_room, line
 from syncblob.transfers import may_compute_directly
 

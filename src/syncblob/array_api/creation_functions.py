@@ -18,7 +18,7 @@ from syncblob.array_api._checks import require_blobs
 from syncblob.blob.core import fresh
 from syncblob.calls.namespace import apply
 from syncblob.calls.operands import as_blob
-from syncblob.devices import Device, home_of
+from syncblob.devices import Device, home_of, supervisors
 from syncblob.interop.adopt import can_adopt
 from syncblob.memory import compute, from_the_start
 from syncblob.transfers import require_device
@@ -76,7 +76,7 @@ def _fill(name: str, shape: Shape, dtype: DTypeLike | None, device: Device | str
     wanted = _FLOAT64 if dtype is None else as_dtype(dtype)
     if type(shape) is not int or shape < 0:
         shape = as_shape(shape, wanted.itemsize)
-    if home.direct:
+    if home.plain and not supervisors:
         array = make(shape, wanted)
     else:
         require_device(home.device, name)
@@ -259,7 +259,7 @@ def _make(
     home = home_of(device)
     wanted = None if dtype is None else as_dtype(dtype)
     make = getattr(home, name, None) or getattr(home.namespace, name)
-    if home.direct:
+    if home.plain and not supervisors:
         array = make(*args, dtype=wanted, **keywords)
     else:
         require_device(home.device, name)

@@ -14,7 +14,7 @@ from syncblob.blob.flags import Flags
 from syncblob.blob.replace_memory import assign
 from syncblob.calls.choose_home import require_device_of
 from syncblob.calls.operands import blob_to_read
-from syncblob.devices import HOST, Accelerator, Device, Side, home_of
+from syncblob.devices import HOST, Accelerator, Device, Side, home_of, supervisors
 from syncblob.memory import CONST, MUTABLE, Shortcut, SyncedMemory, compute, from_the_start
 from syncblob.transfers import require_device
 
@@ -106,7 +106,7 @@ class Copies(BlobCore):
             kind = "K" if order is None else order.upper()
             if kind in {"A", "K"} or getattr(Flags(self), f"{kind.lower()}_contiguous"):
                 return self
-        if not HOST.direct:
+        if supervisors:
             require_device_of("astype", self)
         return fresh(type(self), private_array(self, "astype", wanted, order or "C"), self.home)
 
@@ -176,7 +176,7 @@ class Copies(BlobCore):
 def private_array(blob: BlobCore, reason: str, dtype: Any = None, order: Any = "C") -> Any:
     """Return the elements as an array of the Blob's home that is the caller's, in its dtype."""
     home = blob.home
-    if home.direct:
+    if home.plain and not supervisors:
         array = blob.raw_array if blob.shortcut.readable else blob.current_array()
         if array is None and blob.layout.gapless:
             array = blob.current_array(reason)

@@ -16,7 +16,7 @@ from syncblob.blob.core import HOST_DATA, BlobCore, fresh
 from syncblob.blob.indexing import in_c_order
 from syncblob.calls.choose_home import require_device_of
 from syncblob.calls.ndarray_methods import NdarrayMethods
-from syncblob.devices import HOST, Device, Side, home_of
+from syncblob.devices import Device, Side, home_of, supervisors
 from syncblob.interop.side_view import SideView
 from syncblob.memory import CONST, MUTABLE, SyncedMemory
 
@@ -171,7 +171,7 @@ class Views(Copies, NdarrayMethods):
                     f"copy=False was asked for, but strides {self.strides} allow no view of shape "
                     f"{self._complete_shape(shape_from(shape))}"
                 )
-        if not HOST.direct:
+        if supervisors:
             require_device_of("reshape", self)
         wanted = -1 if shape == (-1,) else self._complete_shape(shape_from(shape))
         return fresh(type(self), private_array(self, "reshape").reshape(wanted), self.home)

@@ -22,7 +22,6 @@ from syncblob.devices.base import (
     Accelerator,
     is_on_device,
 )
-from syncblob.devices.host import NumpyHome
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -195,7 +194,7 @@ def buffer_of(
     elif accelerator is None:
         accelerator = backend_of(array) if on_device else current_accelerator()
     home = accelerator or HOST
-    if on_device == isinstance(home, NumpyHome):
+    if on_device == home.native:
         raise TypeError(f"expected an array that {home.device} can use, got {type(array).__name__}")
     if layout is not None and array.dtype != layout.dtype:
         raise TypeError(f"expected dtype {layout.dtype}, got {array.dtype}; use .astype()")

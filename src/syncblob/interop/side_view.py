@@ -9,7 +9,6 @@ import numpy as np
 
 from syncblob.arrays.foreign import OrdinaryOperand
 from syncblob.devices.base import protocols
-from syncblob.devices.host import NumpyHome
 from syncblob.interop import export_cuda, export_dlpack, export_numpy
 from syncblob.memory import CONST, OVERWRITE, Access, Head, SyncedMemory
 
@@ -65,7 +64,7 @@ class SideView(OrdinaryOperand):
         """
         memory, side, layout = self._what()
         home = memory.home(side)
-        if not isinstance(home, NumpyHome):
+        if not home.native:
             raise TypeError(f"NumPy cannot reach memory on {home.device}; use .cpu")
         return export_numpy.to_ndarray(memory, layout, dtype, copy, side=side, access=self._access)
 
@@ -75,7 +74,7 @@ class SideView(OrdinaryOperand):
         NotImplemented if NumPy cannot access the memory.
         """
         memory, side, _ = self._what()
-        if not isinstance(memory.home(side), NumpyHome):
+        if not memory.home(side).native:
             return NotImplemented
 
         def array(x: Any) -> Any:

@@ -19,7 +19,6 @@ import syncblob
 from syncblob import Blob, record_transfers
 from syncblob.blob import core
 from syncblob.devices import SimulatedBackend, choose_device
-from syncblob.memory import verify
 from syncblob.transfers import copies, guards
 
 pytestmark = [
@@ -200,7 +199,6 @@ def test_locks_of_the_process_are_free_in_a_child(simulated: SimulatedBackend) -
     locks = [
         copies._open_logs_lock,
         guards._counting,
-        verify._depth_lock,
         choose_device._backends_lock,
         core.making,
         simulated._lock,

@@ -27,7 +27,7 @@ import numpy as np
 
 from syncblob._formatting import human_bytes
 from syncblob._locks_lost_in_fork import Lock
-from syncblob._weak_list import Reference
+from syncblob._weak_list import Reference, WeakList
 from syncblob.devices.base import DLPACK_CPU, ENDING, NEEDED, Accelerator, Push
 from syncblob.devices.device import Device
 from syncblob.devices.host import NumpyHome
@@ -104,8 +104,7 @@ class SimulatedBackend(NumpyHome, Accelerator):
         self._roots: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
         self._countdowns: dict[str, int] = {}
         self._default_stream: SimulatedStream | None = None
-        # Nothing iterates over the set itself: streams vanish at any time.
-        self._streams: set[weakref.ref[SimulatedStream]] = set()
+        self._streams = WeakList()
         self.reset_counts()
 
     def share_memory(self, *, shared: bool) -> None:
@@ -170,7 +169,7 @@ class SimulatedBackend(NumpyHome, Accelerator):
     def stream(self, *, delay: float | None = None) -> SimulatedStream:
         """Make a stream for asynchronous uploads, with its own thread."""
         stream = SimulatedStream(self, delay)
-        self._streams.add(weakref.ref(stream, self._streams.discard))
+        self._streams.add(stream)
         return stream
 
     # --- the interface of backends ---------------------------------------------------------------
@@ -380,10 +379,8 @@ class SimulatedBackend(NumpyHome, Accelerator):
     def synchronize(self) -> None:
         """Wait for computations, and for the asynchronous uploads on all streams."""
         self.finish(None)
-        for reference in list(self._streams):
-            stream = reference()
-            if stream is not None:
-                stream.synchronize()
+        for stream in self._streams.living():
+            stream.synchronize()
 
     @property
     def dlpack_device(self) -> tuple[int, int]:

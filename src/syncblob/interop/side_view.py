@@ -115,16 +115,11 @@ class SideView(OrdinaryOperand):
         memory, side, layout = self._what()
         if name == export_cuda.CUPY:
             return export_cuda.for_cupy(memory, side, self)
-        # Most consumers read the attribute twice: make one lease, but return the newest contents.
-        leased = any(lender is memory for lender, _ in self._lent)
-        access = self._access
-        if leased and memory.head_over(layout.start, layout.stop, side) is Head.HEAD_AT_GPU:
-            # The second read must not repeat a warning.
-            access = CONST
-        target = None if leased else self
-        home, array = export_cuda.array_over_memory(
-            memory, side, layout, access, name, target=target
-        )
+        # Most consumers read the attribute twice. The second read must not repeat a warning.
+        lent = any(lender is memory for lender, _ in self._lent)
+        newest = memory.head_over(layout.start, layout.stop, side) is Head.HEAD_AT_GPU
+        access = CONST if lent and newest else self._access
+        home, array = export_cuda.array_over_memory(memory, side, layout, access, name, self)
         # The consumer has only an address, which must stay valid as long as this object exists.
         self._lent.append((memory, array))
         return home.describe(array, readonly=self._access is CONST)

@@ -1,11 +1,9 @@
-"""Creation functions (array API standard 2025.12).
-
-https://data-apis.org/array-api/2025.12/API_specification/creation_functions.html
+"""Creation functions.
 
 `device` None is the default device. The ``*_like`` functions take a `dtype` and `device` that are
-None from `x`. A shape is an integer or a tuple of them. The contents are created on the device,
-without a transfer. Two exceptions: `asarray` and `from_dlpack` of memory on another device, which
-is copied on first use, and a Blob as `fill_value`.
+None from `x`. A shape is an integer or a tuple of them. The contents are created on the device.
+Two exceptions: `asarray` and `from_dlpack` of memory on another device, which is copied on first
+use, and a Blob as `fill_value`.
 """
 
 from __future__ import annotations

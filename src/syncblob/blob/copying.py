@@ -113,14 +113,8 @@ class Copies(BlobCore):
     def to_device(self, device: Device | str, /, *, stream: Any = None) -> Self:
         """Return this Blob if `device` is its device, else a copy of data on `device`.
 
-        Goes through the host if both are accelerators.
-
-        Parameters
-        ----------
-        device
-            ``"cpu"``, ``"cuda:N"`` or ``"simulated:N"``; NoDeviceError if it is not available.
-        stream
-            None; work is ordered on CuPy's current stream.
+        Goes through the host if both are accelerators. NoDeviceError if the device is not
+        available. `stream` is None: work is ordered on CuPy's current stream.
         """
         if stream is not None:
             raise ValueError(f"expected stream=None, got {stream!r}; use CuPy's current stream")
@@ -145,7 +139,8 @@ class Copies(BlobCore):
         """Copy the data of another Blob, or with `copy_diff` its diff and no data.
 
         Runs on this Blob's device. Newer contents of the source on the other side are transferred
-        first. This Blob's old contents are not.
+        first. This Blob's old contents are not. DeviceMismatchError if the two are on different
+        accelerators.
 
         Parameters
         ----------
@@ -158,11 +153,6 @@ class Copies(BlobCore):
         resize
             Take the source's shape first if it differs. Otherwise another shape is a ValueError;
             equal counts are not enough, as in Caffe.
-
-        Raises
-        ------
-        DeviceMismatchError
-            If the two are on different accelerators.
         """
         self.require_writable("copy_from")
         if not isinstance(source, BlobCore):

@@ -213,14 +213,14 @@ class SimulatedBackend(NumpyHome, Accelerator):
         ]
         # Views, which stay writable when a borrow becomes read-only.
         outputs = [(x.view(), x.copy()) for x in (*written, *made)]
-        for x, old in [*before, *((x, _poison(x)) for x in made)]:
+        for x, old in [*before, *((x, self.empty(x.shape, x.dtype)) for x in made)]:
             if x.flags.writeable:
                 x[...] = old
 
         def run() -> None:
             intact = all(x.tobytes() == old.tobytes() for x, old in before)
             for x, new in outputs:
-                x[...] = new if intact else _poison(x)
+                x[...] = new if intact else self.empty(x.shape, x.dtype)
 
         self._last = self._own_stream().submit(run, _AT_ONCE + 1)
         if ENDING:
@@ -410,10 +410,6 @@ def _arrays(x: Any) -> list[NDArray[Any]]:
         return [x]
     items = x.values() if isinstance(x, dict) else x if isinstance(x, (list, tuple)) else ()
     return [array for item in items for array in _arrays(item)]
-
-
-def _poison(like: NDArray[Any]) -> NDArray[Any]:
-    return np.full(like.nbytes, POISON, np.uint8).view(like.dtype).reshape(like.shape)
 
 
 class _Block(Reference):

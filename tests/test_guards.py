@@ -43,8 +43,7 @@ from syncblob import (
 )
 from syncblob.calls import tables
 from syncblob.devices import SimulatedBackend, register, supervisors, unregister
-from syncblob.memory import verify
-from syncblob.transfers import guards
+from syncblob.transfers import guards, verify
 
 
 def at_cpu() -> Blob:

@@ -164,7 +164,7 @@ class Blob(Operators, Views, Replacements, CaffeMath, Creation):
     def head(self) -> Head:
         """Where the newest contents of data are; for a view, those of its part of the memory."""
         memory = self.memory
-        return memory.head_of(self.layout, self.accelerator_side(memory))
+        return memory.head_over(*self.layout.reach, self.accelerator_side(memory))
 
     @property
     def diff_head(self) -> Head:
@@ -172,7 +172,7 @@ class Blob(Operators, Views, Replacements, CaffeMath, Creation):
         diff = self.existing_diff()
         if diff is None:
             return Head.UNINITIALIZED
-        return diff.head_of(self.layout, self.accelerator_side(diff))
+        return diff.head_over(*self.layout.reach, self.accelerator_side(diff))
 
     @property
     def flags(self) -> Flags:
@@ -402,7 +402,7 @@ class Blob(Operators, Views, Replacements, CaffeMath, Creation):
         layout = self.layout
         for memory in (self.memory, self.existing_diff()):
             if memory is not None:
-                assume_unaliased(memory.ledger, layout.start, layout.stop)
+                assume_unaliased(memory, layout.start, layout.stop)
 
     def refresh(self) -> None:
         """Make writes by other code into this Blob's host memory visible on the device.
@@ -416,7 +416,7 @@ class Blob(Operators, Views, Replacements, CaffeMath, Creation):
         memory exposes the host again. diff is unchanged.
         """
         memory, layout = self.memory, self.layout
-        refresh(memory.ledger, *layout.reach, still_exposed=not layout.gapless)
+        refresh(memory, *layout.reach, still_exposed=not layout.gapless)
 
     # --- indexing --------------------------------------------------------------------------------
 
@@ -690,7 +690,7 @@ class Blob(Operators, Views, Replacements, CaffeMath, Creation):
             and (stream is None or home is not HOST)
         ):
             array, layout = kept.exported.view(), self.layout
-            ledger, side = self.memory.ledger, kept.shortcut.side
+            ledger, side = self.memory, kept.shortcut.side
             loans, reach = ledger.own_loans(), (layout.start, layout.stop)
             loans.lend(array, "DLPack", side, *reach, user_instruction())
             if kept.shortcut.writable and ledger.loans is loans and home is HOST:

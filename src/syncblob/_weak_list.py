@@ -1,12 +1,15 @@
-"""Weak references, and a list of many objects that does not keep them alive."""
+"""Weak references: one with fields of its own, and a list of many objects."""
 
 from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any
 from weakref import ref
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import ClassVar
 
 _pruning = threading.RLock()
 

@@ -128,7 +128,7 @@ def _scale_memory(
 def _head_side(blob: BlobCore, memory: SyncedMemory) -> Side:
     """Return the side on which Caffe computes: the head's, the accelerator, or the device's."""
     side = blob.accelerator_side(memory)
-    head = memory.head_of(blob.layout, side)
+    head = memory.head_over(*blob.layout.reach, side)
     if head in {Head.UNINITIALIZED, Head.SPLIT}:
         return memory.side_of(blob.home)
     if head is Head.ELSEWHERE:

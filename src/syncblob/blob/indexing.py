@@ -91,7 +91,7 @@ def get_item(blob: AnyBlob, key: Any) -> AnyBlob:
     if array is not None:
         view = array[full]
         number = not (blob.shortcut.readable or view.shape)
-        if number and blob.memory.ledger.spans.uniform is None:
+        if number and blob.memory.spans.uniform is None:
             # A number is read next. In a split memory it would ask for its own few bytes each
             # time.
             blob.current_array()
@@ -216,7 +216,7 @@ def _make_writable(blob: BlobCore, *, whole: bool) -> Any:
     """Return the Blob's array if it may be written without a loss of other sides, else None."""
     held = blob.known_memory
     # The second is the usual case of `_is_shared`.
-    if held is NO_MEMORY or (held is not None and held.ledger.spans.uniform == _BOTH):
+    if held is NO_MEMORY or (held is not None and held.spans.uniform == _BOTH):
         return None
     if whole:
         # What a source or another side has must not be brought to be overwritten.
@@ -293,7 +293,7 @@ def _set_in_one_step(blob: BlobCore, full: Any, new: Any) -> None:
         if written is not None:
             written.append(new)
 
-    acquire(memory.ledger, side, OVERWRITE, layout, "__setitem__", fill)
+    acquire(memory, side, OVERWRITE, layout, "__setitem__", fill)
 
 
 # --- keys ----------------------------------------------------------------------------------------

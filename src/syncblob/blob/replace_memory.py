@@ -225,7 +225,7 @@ def assign(  # noqa: C901, PLR0913  # contents, where they go, and the reason
 
 def _larger(memory: SyncedMemory, nbytes: int) -> SyncedMemory:
     """Return a new memory in place of one, unless other processes may share that."""
-    name = name_of(memory.ledger)
+    name = name_of(memory)
     if name is not None:
         raise ValueError(
             f"expected at most {memory.nbytes} bytes, the size of this Blob's shared memory "
@@ -239,13 +239,13 @@ def _refit(blob: BlobCore, layout: Layout, finish: Callable[[], None]) -> None:
     """Apply a layout within the capacity. `finish` replaces the old one, or nothing has changed."""
     memory, gradient = blob.memory, blob.shared_gradient()
     diff = gradient.memory
-    with memory.ledger.lock:
+    with memory.lock:
         if diff is None or layout.nbytes <= diff.nbytes:
             finish()
             return
 
     def leave_diff() -> None:
-        with memory.ledger.lock:
+        with memory.lock:
             finish()
         gradient.memory = None
 
@@ -278,7 +278,7 @@ def _let_go(
         revoked: list[Any] = []
         try:
             for memory in given_up:
-                memory.ledger.loans.revoke(revoked, -1, None, aliases=True)
+                memory.loans.revoke(revoked, -1, None, aliases=True)
             replace()
         except BaseException:
             restore(revoked)
@@ -287,5 +287,4 @@ def _let_go(
     if not given_up:
         replace()
         return
-    first, *others = [memory.ledger for memory in given_up]
-    announcing(first, action, leave, others, give_up)
+    announcing(given_up[0], action, leave, given_up[1:], give_up)

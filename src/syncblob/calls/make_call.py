@@ -214,8 +214,7 @@ class Call:
         """Return whether several targets are in one memory, which may have windows on the home."""
         memories = [x.memory for x in targets if isinstance(x, BlobCore)]
         return len({*memories}) < len(memories) and any(
-            divisible(each.ledger.buffers, self.home)
-            and each.buffer(each.side_of(self.home)) is None
+            divisible(each.buffers, self.home) and each.buffer(each.side_of(self.home)) is None
             for each in memories
         )
 

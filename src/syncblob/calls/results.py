@@ -127,7 +127,7 @@ def _write_by(
     try:
         memory.home(side).compute(function, *arguments)
     finally:
-        finish_write(memory.ledger, side, *layout.reach, reason)
+        finish_write(memory, side, *layout.reach, reason)
 
 
 # --- what a function returns ----------------------------------------------------------------------

@@ -117,7 +117,7 @@ class SideView(OrdinaryOperand):
             return export_cuda.for_cupy(memory, side, self)
         # Most consumers read the attribute twice. The second read must not repeat a warning.
         lent = any(lender is memory for lender, _ in self._lent)
-        newest = memory.head_over(layout.start, layout.stop, side) is Head.HEAD_AT_GPU
+        newest = memory.head_over(*layout.reach, side) is Head.HEAD_AT_GPU
         access = CONST if lent and newest else self._access
         home, array = export_cuda.array_over_memory(memory, side, layout, access, name, self)
         # The consumer has only an address, which must stay valid as long as this object exists.

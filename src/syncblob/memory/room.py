@@ -141,13 +141,12 @@ def _last_use(ledger: Ledger, side: Side, now: int) -> int:
 
     The next use shows: it asks for a shortcut. A change of state replaces the epoch.
     """
-    shortcuts = ledger.shortcuts
-    known = list(shortcuts.known.values())
+    known = list(ledger.shortcuts.values())
     used = any(each.readable for each in known if each.side is side)
-    epoch = shortcuts.epoch
+    epoch = ledger.epoch
     if used or type(epoch) is not _Search:
         epoch = _Search(now)
-        shortcuts.revoke(epoch)
+        ledger.revoke_shortcuts(epoch)
     return epoch
 
 
@@ -169,7 +168,7 @@ def _evict(home: Accelerator, reason: str, needed: int) -> bool:
     lacking, freed = home.lacking(needed), 0
     refusal: Exception | None = None
     for ledger, *place in _candidates(home):
-        epoch = ledger.shortcuts.epoch
+        epoch = ledger.epoch
         try:
             nbytes = if_free(ledger.lock, _evict_unseen, ledger, *place, EVICTION + reason)
         except (BesideCaptureError, BufferError):
@@ -183,7 +182,7 @@ def _evict(home: Accelerator, reason: str, needed: int) -> bool:
         if nbytes and type(epoch) is _Search:
             # This was no use of the windows that are left. Not the same epoch, which a thread may
             # compare that knows the buffer that is gone.
-            ledger.shortcuts.revoke(_Search(epoch))
+            ledger.revoke_shortcuts(_Search(epoch))
         if nbytes and freed >= lacking:
             break
     if refusal and not freed:

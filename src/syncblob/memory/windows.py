@@ -155,8 +155,8 @@ def free(
         HOST.writers = WRITERS
     # From here on, who begins to use it waits for the lock. For good, because evictions renew
     # shortcuts.
-    ledger.shortcuts.revoke()
-    ledger.shortcuts.forget(side)
+    ledger.revoke_shortcuts()
+    ledger.forget_shortcuts(side)
     buffers = ledger.buffers
     windows = buffers.windows[side].inside(*reach)
     # Which windows of an operand are used is known by the arrays over them.

@@ -101,7 +101,7 @@ def open_log(log: TransferLog) -> None:
             _generation += 1
     if first:
         for ledger in followers.living():
-            ledger.shortcuts.revoke()
+            ledger.revoke_shortcuts()
 
 
 def close_log(log: TransferLog) -> None:

@@ -36,8 +36,8 @@ from syncblob.calls.torch.tracing import untraced
 from syncblob.devices import HOST, supervisors, timed_computations
 from syncblob.memory import attempt, has_written
 from syncblob.memory.operations import running
-from syncblob.memory.verify import verifying
 from syncblob.transfers import require_device
+from syncblob.transfers.verify import verifying
 
 _CPU = torch.device("cpu")
 

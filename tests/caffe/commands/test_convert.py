@@ -74,27 +74,6 @@ def test_the_help_names_every_format(run):
 # --- checkpoints ---------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def checkpoint(tmp_path):
-    """Save two nets in one file, of which the second has twice the values of the first."""
-    torch = pytest.importorskip("torch")
-    nets = {
-        name: {"conv.weight": torch.full((2, 1, 1, 1), float(value)), "conv.bias": torch.ones(2)}
-        for value, name in enumerate(("model", "ema"), 1)
-    }
-    torch.save({**nets, "epoch": 3, "rng": torch.ones(1)}, tmp_path / "x.pt")
-    return tmp_path / "x.pt"
-
-
-def test_several_nets(run, checkpoint):
-    done = run("inspect", checkpoint)
-    assert done.status == 0
-    assert "ema.conv    (2, 1, 1, 1)" in done.out
-    made = checkpoint.with_name("x.npz")
-    assert run("convert", checkpoint, made, "--layers", "ema.*").status == 0
-    assert np.load(made)["ema.conv.weight"].ravel().tolist() == [2, 2]
-
-
 def test_a_note_on_names_that_caffe_does_not_find(run, tmp_path):
     layer = syncblob.Layer("conv1/7x7", blobs=[np.ones(2, "f4")])
     syncblob.save_model(syncblob.ModelFile(layers=[layer]), tmp_path / "x.caffemodel")

@@ -333,16 +333,6 @@ def test_the_old_file_is_there_until_the_new_one_is(model, tmp_path, monkeypatch
         assert {blob.dtype.name for blob in found.tensors.values() if blob.size} == {"float64"}
 
 
-@pytest.mark.parametrize("extension", _ALL)
-def test_others_may_read_the_file(model, tmp_path, extension):
-    need_library_of(extension)
-    convert(model.path, tmp_path / f"x.{extension}")
-    # Others may read the file as the umask says.
-    (tmp_path / "ordinary").touch()
-    written = (tmp_path / f"x.{extension}").stat()
-    assert written.st_mode == (tmp_path / "ordinary").stat().st_mode
-
-
 def test_a_plan_reads_no_values_and_writes_nothing(model, tmp_path):
     before = _names(tmp_path)
     with plan_conversion(model.path, tmp_path / "x.npz", dtype="float16") as conversion:

@@ -1,8 +1,6 @@
 """Models that are opened and edited."""
 
-import gc
 import os
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +22,6 @@ from syncblob.caffe._pb.caffe_pb2 import BlobProto, BlobShape, LayerParameter, N
 from syncblob.caffe.convert import from_tensors, to_tensors
 from syncblob.caffe.messages.values import Runs
 from syncblob.caffe.messages.wire import length_field
-from syncblob.devices import use_device
 from syncblob.formats import memory_of
 from syncblob.memory import Head
 
@@ -108,28 +105,6 @@ def test_opening_reads_no_values(write, reads, v2_net):
 def test_the_host_side_is_read_into_directly(write, reads, v2_net):
     (weights, _) = open_model(write(v2_net))["conv1"].blobs
     assert np.shares_memory(weights.cpu_data(), reads[0])
-
-
-def test_the_accelerator_is_filled_from_the_file(write, v2_net):
-    with use_device("simulated:0"):
-        (weights, _) = open_model(write(v2_net))["conv1"].blobs
-    assert weights.gpu_data().tolist() == [[0, 1, 2], [3, 4, 5]]
-    assert weights.head is Head.HEAD_AT_GPU
-
-
-def test_blobs_outlive_the_model(write, v2_net):
-    weights, bias = open_model(write(v2_net))["conv1"].blobs
-    gc.collect()
-    assert weights.cpu_data().sum() == 15
-    assert bias.cpu_data().tolist() == [0, 1]
-
-
-def test_many_threads_read_once(write, reads, v2_net):
-    (weights, _) = open_model(write(v2_net))["conv1"].blobs
-    with ThreadPoolExecutor(8) as pool:
-        sums = list(pool.map(lambda _: float(weights.cpu_data().sum()), range(64)))
-    assert sums == [15] * 64
-    assert len(reads) == 1
 
 
 def test_closing(write, v2_net):

@@ -130,13 +130,6 @@ def test_only_the_changed_blob_is_new(write, saved):
     )
 
 
-def test_a_removed_blob_is_gone(write, v2_net, saved):
-    model = open_model(write(v2_net))
-    del model["conv1"].blobs[1]
-    del v2_net.layer[1].blobs[1]
-    assert saved(model) == v2_net
-
-
 def test_signed_zeros_and_nans_are_compared_by_their_bits(write, saved):
     blob = BlobProto(shape=BlobShape(dim=[2]), data=[0, np.nan])
     model = open_model(write(NetParameter(layer=[LayerParameter(name="a", blobs=[blob])])))

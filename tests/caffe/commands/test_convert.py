@@ -10,16 +10,6 @@ import syncblob
 from syncblob.caffe.convert import writable_extensions
 
 
-def test_options_reach_the_conversion(run, small_model, tmp_path):
-    target = tmp_path / "x.caffemodel"
-    layers = ["--layers", "conv*", "--layers", "data"]
-    done = run("convert", small_model, target, *layers, "--dtype", "float64")
-    assert (done.status, "Left out" in done.out) == (0, False)
-    with syncblob.open_model(target) as found:
-        assert list(found) == ["data", "conv1"]
-        assert {blob.dtype.name for blob in found["conv1"].blobs} == {"float64"}
-
-
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [

@@ -176,7 +176,7 @@ def test_a_borrow_loses_its_permission_and_keeps_its_bytes(limited):
 @pytest.mark.usefixtures("simulated")
 def test_a_shortcut_that_was_asked_for_before_an_eviction_has_no_buffer():
     blob = filled(7)
-    ledger = blob.memory.ledger
+    ledger = blob.memory
 
     class Contended:
         """Another thread has the lock first."""

@@ -271,7 +271,7 @@ def test_below_it_are_the_ranges_of_living_aliases() -> None:
 
 def test_exposed_ranges_are_drawn_and_named_too() -> None:
     blob = split()
-    expose(blob.memory.ledger, Side.HOST, start=0, stop=20)
+    expose(blob.memory, Side.HOST, start=0, stop=20)
     rows = rows_of(blob)
     assert rows["host aliases"] == FULL * 10 + NONE * 30
     assert rows["exposed"].startswith("the host side, to an alias of unknown lifetime, at ")

@@ -162,18 +162,18 @@ def test_an_exposure_is_its_sides():
     blob = at(A)
     memory = blob.memory
     far = blob.on(B)
-    expose(memory.ledger, memory.side_of(xp.simulated(1)))
+    expose(memory, memory.side_of(xp.simulated(1)))
     for _ in range(2):
         far.gpu_data()
     # The copy there is not trusted, and the others need not copy again.
-    assert memory.ledger.loans.of(Side(2))
+    assert memory.loans.of(Side(2))
     blob.mutable_gpu_data()
-    assert not memory.ledger.loans.of(Side(2))
+    assert not memory.loans.of(Side(2))
 
 
 def test_an_exposure_counts_beside_a_borrow_of_a_third_side():
     blob = at("cpu")
-    expose(blob.memory.ledger, Side.HOST, stop=12)
+    expose(blob.memory, Side.HOST, stop=12)
     borrow = blob.on(B)[3].mutable_gpu_data()
     for value in (7, 8):
         blob.memory.buffer(Side.HOST)[:4].view("f4")[...] = value

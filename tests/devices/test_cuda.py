@@ -892,7 +892,7 @@ def test_nothing_comes_between_while_a_write_is_ordered_after_an_upload(monkeypa
 
     def order(push):
         calls.append(push)
-        if blob.memory.ledger.moving and not refused:
+        if blob.memory.moving and not refused:
             # Just before the map changes.
             with pytest.raises(RuntimeError, match="in the middle of a transfer"):
                 blob.mutable_cpu_data()
@@ -990,7 +990,7 @@ def test_cupy_shares_the_memory_of_a_blob_of_the_host_and_the_alias_is_tracked(c
     assert array.data.ptr == blob.memory.buffer(Side.ACCELERATOR).data.ptr + blob.layout.start
     assert array.get().tolist() == expected
     assert blob.device == "cpu"
-    loans = blob.memory.ledger.loans
+    loans = blob.memory.loans
     assert bool(loans.of(Side.ACCELERATOR)) == (not blob.readonly)
     del array
     gc.collect()

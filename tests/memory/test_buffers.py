@@ -275,10 +275,10 @@ def test_a_writer_of_unknown_lifetime_leaves_its_side_alone_newest(side: Side, h
     if head is Head.SPLIT:
         memory.array(Side.HOST, Access.MUTABLE, Layout.raw(8), "test")
     assert memory.head is head
-    expose(memory.ledger, side)
+    expose(memory, side)
     assert memory.head is (HEADS[side] if head is Head.SYNCED else head)
     assert memory.aliased
-    assume_unaliased(memory.ledger)
+    assume_unaliased(memory)
     assert not memory.aliased
 
 
@@ -301,5 +301,5 @@ def test_a_memory_is_not_pickled_and_says_what_can_be() -> None:
 def test_a_read_of_what_is_up_to_date_waits_for_nobody(side: Side) -> None:
     memory = SyncedMemory(NBYTES, device="simulated")
     getattr(memory, f"mutable_{READS[side]}")()[:] = 7
-    with memory.ledger.lock:
+    with memory.lock:
         assert in_threads(lambda: getattr(memory, READS[side])()[0]) == [7]

@@ -46,7 +46,7 @@ def test_an_entry_is_one_line_that_names_the_line_of_the_access() -> None:
 
 def test_a_copy_that_leaves_the_head_is_noted_too() -> None:
     memory = memory_at(C)
-    expose(memory.ledger, Side.HOST)
+    expose(memory, Side.HOST)
     memory.gpu_data()
     assert str(memory.history[-1]).startswith(f"gpu_data: HEAD_AT_CPU, upload, at {__file__}:")
 
@@ -54,7 +54,7 @@ def test_a_copy_that_leaves_the_head_is_noted_too() -> None:
 def test_an_exposure_is_not_noted() -> None:
     memory = memory_at(S)
     known = memory.history
-    expose(memory.ledger, Side.HOST)
+    expose(memory, Side.HOST)
     assert (memory.head, memory.history) == (C, known)
 
 
@@ -147,25 +147,25 @@ def test_copies_that_are_not_made_again_name_nobody(simulated: SimulatedBackend)
 def test_a_write_that_is_over_changes_nothing_else(side: Side) -> None:
     here, there = ("cpu", "gpu") if side is Side.HOST else ("gpu", "cpu")
     memory = SyncedMemory(8, device="simulated")
-    finish_write(memory.ledger, side, 0, 8, "a write")
+    finish_write(memory, side, 0, 8, "a write")
     assert (memory.head, memory.history) == (Head.UNINITIALIZED, ())
     getattr(memory, f"mutable_{there}_data")()
-    finish_write(memory.ledger, side, 0, 8, "a write")
+    finish_write(memory, side, 0, 8, "a write")
     assert memory.head is Head(1 << Side(1 - side))
     getattr(memory, f"{here}_data")()
     getattr(memory, f"mutable_{here}_data")()
-    shortcut = memory.ledger.shortcut(side, Layout.raw(8))
+    shortcut = memory.shortcut(side, Layout.raw(8))
     assert shortcut is not None
     assert shortcut.writable
-    finish_write(memory.ledger, side, 0, 8, "a write")
+    finish_write(memory, side, 0, 8, "a write")
     assert shortcut.writable
     getattr(memory, f"{there}_data")()
-    assert memory.ledger.shortcut(side, Layout.raw(8)) is shortcut
+    assert memory.shortcut(side, Layout.raw(8)) is shortcut
     assert not shortcut.writable
-    other = memory.ledger.shortcut(Side(1 - side), Layout.raw(8))
+    other = memory.shortcut(Side(1 - side), Layout.raw(8))
     assert other is not None
     assert other.readable
-    finish_write(memory.ledger, side, 0, 8, "a write")
+    finish_write(memory, side, 0, 8, "a write")
     assert not other.readable
     assert shortcut.writable
 

@@ -94,7 +94,7 @@ def test_every_upload_that_failed_is_raised_by_a_wait(first, last, simulated):
     with simulated.failing(transfer=1):
         memory.async_gpu_push(start=first, stop=last)
         with pytest.raises(RuntimeError, match="injected"):
-            memory.await_uploads()
+            memory.end_uploads()
     assert drawn(memory) == "H" * UNITS
 
 
@@ -103,17 +103,17 @@ def test_every_upload_that_failed_is_raised_by_a_wait(first, last, simulated):
 
 def test_a_range_is_exposed_where_all_of_it_is_and_is_newest_there_alone():
     memory = made("HGGGGGBH")
-    expose(memory.ledger, ACCELERATOR, start=2 * UNIT, stop=4 * UNIT, shared=True)
+    expose(memory, ACCELERATOR, start=2 * UNIT, stop=4 * UNIT, shared=True)
 
     def exposed(first, last):
-        return is_exposed(memory.ledger, ACCELERATOR, first * UNIT, last * UNIT)
+        return is_exposed(memory, ACCELERATOR, first * UNIT, last * UNIT)
 
     assert exposed(2, 4)
     assert exposed(3, 4)
     assert not exposed(1, 4)
     assert not exposed(2, 5)
     assert not exposed(5, 6)
-    assert not is_exposed(memory.ledger, HOST, 2 * UNIT, 4 * UNIT)
+    assert not is_exposed(memory, HOST, 2 * UNIT, 4 * UNIT)
     use(memory, HOST, MUTABLE, 2, 3)
     assert not exposed(2, 3)
     assert not exposed(2, 4)
@@ -150,7 +150,7 @@ def test_a_write_that_raises_leaves_what_it_has_not_reached(simulated):
 @pytest.mark.parametrize("side", Side)
 def test_exposure_is_of_a_range(side):
     memory = made("B" * UNITS)
-    expose(memory.ledger, side, start=16, stop=32)
+    expose(memory, side, start=16, stop=32)
     assert drawn(memory) == "BB" + "HG"[side] * 2 + "BBBB"
     for _ in range(3):
         memory.buffer(side)[16:32] += 1
@@ -165,27 +165,27 @@ def test_exposure_is_of_a_range(side):
 @pytest.mark.parametrize("shared", [False, True])
 def test_a_write_on_the_other_side_ends_the_exposure_of_what_it_overlaps(side, shared):
     memory = made("HG"[side] * UNITS)
-    expose(memory.ledger, side, start=16, stop=48, shared=shared)
+    expose(memory, side, start=16, stop=48, shared=shared)
     use(memory, Side(1 - side), MUTABLE, 0, 1)
     assert exposed(memory, side) == [(16, 48)]
     use(memory, Side(1 - side), MUTABLE, 3, 4)
     assert exposed(memory, side) == ([(16, 48)] if shared else [(16, 24), (32, 48)])
     use(memory, Side(1 - side), OVERWRITE, 0, 3)
     assert exposed(memory, side) == ([(16, 48)] if shared else [(32, 48)])
-    assume_unaliased(memory.ledger, 40, 64)
+    assume_unaliased(memory, 40, 64)
     assert exposed(memory, side) == ([(16, 40)] if shared else [(32, 40)])
-    assume_unaliased(memory.ledger)
+    assume_unaliased(memory)
     assert not memory.aliased
 
 
 def exposed(memory, side):
-    return sorted((loan.start, loan.stop) for loan in memory.ledger.loans.of(side))
+    return sorted((loan.start, loan.stop) for loan in memory.loans.of(side))
 
 
 def test_a_write_on_the_side_that_is_equal_ends_exposures_of_the_other():
     memory = made("BBBBHHHH")
     for start in (0, 40, 40):
-        expose(memory.ledger, ACCELERATOR, start=start, stop=start + 8)
+        expose(memory, ACCELERATOR, start=start, stop=start + 8)
     assert exposed(memory, ACCELERATOR) == [(0, 8), (40, 48)]
     assert drawn(memory) == "GBBBHHHH"
     use(memory, HOST, MUTABLE, 1, 6)
@@ -195,11 +195,11 @@ def test_a_write_on_the_side_that_is_equal_ends_exposures_of_the_other():
 
 def test_an_exposure_that_fails_ends_no_other(simulated):
     memory = made()
-    expose(memory.ledger, ACCELERATOR, start=0, stop=8)
+    expose(memory, ACCELERATOR, start=0, stop=8)
     with simulated.failing(transfer=1):
         memory.async_gpu_push(start=16)
         with pytest.raises(RuntimeError, match="injected"):
-            expose(memory.ledger, ACCELERATOR, start=16, stop=32)
+            expose(memory, ACCELERATOR, start=16, stop=32)
     assert exposed(memory, ACCELERATOR) == [(0, 8)]
 
 
@@ -209,7 +209,7 @@ def test_two_who_share_the_host_lose_nothing_of_each_others():
     memories = []
     for number in range(2):
         memory = SyncedMemory.adopting(buffer, device=f"simulated:{number}")
-        expose(memory.ledger, HOST, shared=True)
+        expose(memory, HOST, shared=True)
         memories.append(memory)
     for number, memory in enumerate(memories):
         memory.gpu_data()

@@ -36,7 +36,7 @@ def used(side, *, both_sides=True):
 
 def usable(memory, side, layout=WHOLE):
     """Tell what the shortcut of a layout allows: "rw", "r" or ""."""
-    shortcut = memory.ledger.shortcut(side, layout)
+    shortcut = memory.shortcut(side, layout)
     if shortcut is None:
         return ""
     assert shortcut.buffer is memory.whole(side) or not shortcut.readable
@@ -63,13 +63,8 @@ STATES = {
     "a write on the other side": (written_elsewhere, "", "rw", True),
     "a borrow": (lambda m, side: m.lend(side, MUTABLE, WHOLE, "use"), "rw", "", False),
     "an alias": (lambda m, side: m.export(side, MUTABLE, WHOLE, "use", "DLPack"), "rw", "", False),
-    "an exposure": (lambda m, side: expose(m.ledger, side), "rw", "", False),
-    "an exposure of the other side": (
-        lambda m, side: expose(m.ledger, Side(1 - side)),
-        "r",
-        "",
-        False,
-    ),
+    "an exposure": (expose, "rw", "", False),
+    "an exposure of the other side": (lambda m, side: expose(m, Side(1 - side)), "r", "", False),
 }
 
 
@@ -93,12 +88,12 @@ def test_what_arrays_may_be_used_for_depends_on_who_holds_the_newest_contents(  
 @pytest.mark.parametrize("side", Side)
 def test_the_shortcut_of_a_side_stays_the_same_while_the_heads_change(side):
     memory = used(side)
-    shortcut = memory.ledger.shortcut(side, WHOLE)
+    shortcut = memory.shortcut(side, WHOLE)
     for _ in range(3):
         written_elsewhere(memory, side)
         assert not shortcut.readable
         getattr(memory, f"mutable_{READS[side]}")()
-        assert memory.ledger.shortcut(side, WHOLE) is shortcut
+        assert memory.shortcut(side, WHOLE) is shortcut
         assert shortcut.writable
 
 
@@ -119,13 +114,13 @@ def test_parts_may_be_used_on_the_side_that_holds_them(side):
 def test_a_part_keeps_its_shortcut_until_there_are_too_many(side, monkeypatch):
     memory = used(side)
     memory.lend(Side(1 - side), MUTABLE, Layout.raw(1), "use")
-    first = memory.ledger.shortcut(side, Layout.raw(1, 1))
-    memory.ledger.shortcut(side, Layout.raw(1, 2))
+    first = memory.shortcut(side, Layout.raw(1, 1))
+    memory.shortcut(side, Layout.raw(1, 2))
     assert first.writable
-    assert memory.ledger.shortcut(side, Layout.raw(1, 1)) is first
+    assert memory.shortcut(side, Layout.raw(1, 1)) is first
     monkeypatch.setattr("syncblob.memory.ledger._MOST_SHORTCUTS", 4)
     for start in range(3, 6):
-        memory.ledger.shortcut(side, Layout.raw(1, start))
+        memory.shortcut(side, Layout.raw(1, start))
     assert not first.writable
 
 
@@ -143,9 +138,7 @@ def test_a_change_ends_the_shortcuts_of_all_parts():
     memory.mutable_gpu_data()
     memory.lend(Side.HOST, MUTABLE, Layout.raw(2), "use")
     # More of them than are kept.
-    shortcuts = [
-        memory.ledger.shortcut(Side.ACCELERATOR, Layout.raw(1, 2 + at)) for at in range(300)
-    ]
+    shortcuts = [memory.shortcut(Side.ACCELERATOR, Layout.raw(1, 2 + at)) for at in range(300)]
     assert shortcuts[-1].writable
     memory.lend(Side.HOST, MUTABLE, Layout.raw(1, 999), "use")
     assert not any(shortcut.readable or shortcut.writable for shortcut in shortcuts)
@@ -153,7 +146,7 @@ def test_a_change_ends_the_shortcuts_of_all_parts():
 
 def test_an_upload_under_way_may_be_read_from_but_not_written_to(held):
     memory = used(Side.HOST)
-    here, there = (memory.ledger.shortcut(side, WHOLE) for side in Side)
+    here, there = (memory.shortcut(side, WHOLE) for side in Side)
     memory.async_gpu_push()
     assert not here.writable
     assert not there.readable
@@ -165,9 +158,9 @@ def test_an_upload_under_way_may_be_read_from_but_not_written_to(held):
 
 def test_an_adopted_buffer_has_a_shortcut_of_its_own():
     memory = used(Side.HOST)
-    old = memory.ledger.shortcut(Side.HOST, WHOLE)
+    old = memory.shortcut(Side.HOST, WHOLE)
     memory.set_cpu_data(np.zeros(NBYTES, np.uint8))
-    new = memory.ledger.shortcut(Side.HOST, WHOLE)
+    new = memory.shortcut(Side.HOST, WHOLE)
     assert not old.readable
     assert new is not old
     assert new.writable
@@ -176,7 +169,7 @@ def test_an_adopted_buffer_has_a_shortcut_of_its_own():
 @pytest.mark.parametrize("side", Side)
 def test_under_watch_nothing_may_be_used_at_once(side):
     memory = used(side)
-    shortcut = memory.ledger.shortcut(side, WHOLE)
+    shortcut = memory.shortcut(side, WHOLE)
     with verified_const():
         export = memory.export(side, CONST, WHOLE, "use", "NumPy")
         assert not shortcut.readable
@@ -191,24 +184,24 @@ def test_under_watch_nothing_may_be_used_at_once(side):
 def test_a_log_that_is_opened_is_told_of_the_next_use_of_each_side(side):
     memory = used(side)
     synced(memory, side)
-    shortcuts = [memory.ledger.shortcut(each, WHOLE) for each in Side]
+    shortcuts = [memory.shortcut(each, WHOLE) for each in Side]
     assert all(shortcut.readable for shortcut in shortcuts)
     with record_transfers() as log:
         assert not any(shortcut.readable for shortcut in shortcuts)
         for number, each in enumerate([side, side, Side(1 - side), Side(1 - side), side]):
             # As code with a shortcut does.
-            if not memory.ledger.shortcut(each, WHOLE).readable:
+            if not memory.shortcut(each, WHOLE).readable:
                 memory.acquire(each, CONST, WHOLE, "use")
-            assert memory.ledger.shortcut(each, WHOLE).readable
+            assert memory.shortcut(each, WHOLE).readable
             assert log.avoided == [0, 0, 1, 1, 2][number]
-    assert memory.ledger.shortcut(side, WHOLE).readable
+    assert memory.shortcut(side, WHOLE).readable
 
 
 @pytest.mark.parametrize("side", Side)
 def test_what_one_side_alone_holds_may_be_used_at_once_while_a_log_is_open(side):
     memory = used(side)
     with record_transfers() as log:
-        assert memory.ledger.shortcut(side, WHOLE).writable
+        assert memory.shortcut(side, WHOLE).writable
         memory.acquire(Side(1 - side), CONST, WHOLE, "use")
         assert (len(log), log.avoided) == (1, 0)
         memory.acquire(side, CONST, WHOLE, "use")
@@ -228,9 +221,9 @@ def test_a_log_that_another_thread_opens_meanwhile_is_told_too(monkeypatch):
 
     monkeypatch.setattr(Ledger, "usable", interrupted)
     try:
-        assert not memory.ledger.shortcut(Side.HOST, WHOLE).readable
+        assert not memory.shortcut(Side.HOST, WHOLE).readable
         memory.acquire(Side.HOST, CONST, WHOLE, "use")
-        assert memory.ledger.shortcut(Side.HOST, WHOLE).writable
+        assert memory.shortcut(Side.HOST, WHOLE).writable
     finally:
         log.__exit__()
 
@@ -297,14 +290,14 @@ def test_a_borrow_of_a_shortcut_that_is_revoked_meanwhile_is_made_again(side, mo
 def test_a_side_that_holds_a_range_becomes_its_only_holder(side, start, stop):
     memory = used(side)
     synced(memory, side)
-    shortcut = memory.ledger.shortcut(side, WHOLE)
+    shortcut = memory.shortcut(side, WHOLE)
     known = memory.history
     memory.acquire(side, MUTABLE, Layout.raw(stop - start, start), "use")
     assert shortcut.writable is (stop - start == NBYTES)
     with record_transfers():
         assert not shortcut.readable
     assert memory.head_over(start, stop) is Head(1 << side)
-    assert memory.ledger.shortcut(side, Layout.raw(stop - start, start)).writable
+    assert memory.shortcut(side, Layout.raw(stop - start, start)).writable
     assert memory.head_over(stop, NBYTES) is (Head(1 << side) if stop == NBYTES else Head.SYNCED)
     last = memory.history[-1]
     assert (last.reason, last.copied, last.start, last.stop) == ("use", "", start, stop)
@@ -317,7 +310,7 @@ def test_a_side_that_holds_a_range_becomes_its_only_holder(side, start, stop):
 def test_who_wrote_on_a_side_before_is_believed_when_it_has_been_read_again(exposed):
     memory = used(Side.HOST)
     if exposed:
-        expose(memory.ledger, Side.HOST, shared=True)
+        expose(memory, Side.HOST, shared=True)
         alias = memory.buffer(Side.HOST)
     else:
         alias = memory.export(Side.HOST, MUTABLE, WHOLE, "use", "DLPack")
@@ -330,8 +323,8 @@ def test_who_wrote_on_a_side_before_is_believed_when_it_has_been_read_again(expo
 def test_a_write_ends_neither_exposures_of_its_side_nor_those_beside_it():
     memory = used(Side.ACCELERATOR)
     memory.lend(Side.HOST, MUTABLE, Layout.raw(4, 4), "use")
-    expose(memory.ledger, Side.ACCELERATOR, stop=4)
-    expose(memory.ledger, Side.HOST, start=4)
+    expose(memory, Side.ACCELERATOR, stop=4)
+    expose(memory, Side.HOST, start=4)
     memory.lend(Side.ACCELERATOR, MUTABLE, Layout.raw(4), "use")
     for value in (5, 6):
         memory.buffer(Side.ACCELERATOR)[:4] = value
@@ -345,7 +338,7 @@ def test_a_write_ends_neither_exposures_of_its_side_nor_those_beside_it():
 def test_what_is_evicted_is_freed():
     memory = used(Side.HOST)
     synced(memory, Side.HOST)
-    assert memory.ledger.shortcut(Side.ACCELERATOR, WHOLE).readable
+    assert memory.shortcut(Side.ACCELERATOR, WHOLE).readable
     memory.export(Side.ACCELERATOR, MUTABLE, WHOLE, "use", "DLPack")
     buffer = weakref.ref(memory.buffer(Side.ACCELERATOR))
     memory.evict(Side.ACCELERATOR)
@@ -357,9 +350,9 @@ def test_what_is_evicted_is_freed():
 def test_a_part_that_may_be_read_says_nothing_of_the_whole():
     memory = used(Side.HOST)
     synced(memory, Side.HOST)
-    whole = memory.ledger.shortcut(Side.ACCELERATOR, WHOLE)
+    whole = memory.shortcut(Side.ACCELERATOR, WHOLE)
     memory.lend(Side.HOST, MUTABLE, Layout.raw(2, 2), "use")
-    assert memory.ledger.shortcut(Side.ACCELERATOR, Layout.raw(2)).readable
+    assert memory.shortcut(Side.ACCELERATOR, Layout.raw(2)).readable
     assert not whole.readable
 
 
@@ -468,7 +461,7 @@ def test_a_number_is_written_into_the_selected_elements_alone(device, key):
 def test_what_is_written_and_written_again_is_noted_once(side):
     blob = blob_on(side)
     before = blob.memory.history
-    blob.memory.ledger.shortcuts.revoke()
+    blob.memory.revoke_shortcuts()
     getattr(blob, f"mutable_{READS[side]}")()[...] = 2
     assert blob.memory.history == before
 
@@ -509,8 +502,8 @@ def blob_on(side):
 
 def test_a_watch_of_what_had_to_be_copied_ends_the_shortcuts():
     memory = used(Side.HOST)
-    shortcut = memory.ledger.shortcut(Side.HOST, WHOLE)
-    memory.ledger.shortcut(Side.ACCELERATOR, WHOLE)
+    shortcut = memory.shortcut(Side.HOST, WHOLE)
+    memory.shortcut(Side.ACCELERATOR, WHOLE)
     assert shortcut.readable
     with verified_const():
         export = memory.export(Side.ACCELERATOR, CONST, WHOLE, "use", "DLPack")
@@ -521,12 +514,12 @@ def test_a_watch_of_what_had_to_be_copied_ends_the_shortcuts():
 def test_logs_hear_of_a_memory_that_got_its_second_buffer_without_a_shortcut():
     memory = SyncedMemory(NBYTES, device="simulated")
     memory.cpu_data()
-    shortcut = memory.ledger.shortcut(Side.HOST, WHOLE)
+    shortcut = memory.shortcut(Side.HOST, WHOLE)
     memory.mutable_gpu_data()
     memory.cpu_data()
     with record_transfers():
         assert not shortcut.readable
-    memory.ledger.shortcut(Side.HOST, WHOLE)
+    memory.shortcut(Side.HOST, WHOLE)
     memory.mutable_gpu_data()
     memory.cpu_data()
     assert shortcut.readable

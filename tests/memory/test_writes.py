@@ -244,7 +244,7 @@ def test_a_handler_is_refused_while_an_overwrite_fills_the_other_side():
         buffer.array[...] = 2
         written.append(True)
 
-    acquire(memory.ledger, Side.HOST, Access.OVERWRITE, Layout.raw(NBYTES), "use", fill)
+    acquire(memory, Side.HOST, Access.OVERWRITE, Layout.raw(NBYTES), "use", fill)
     assert memory.gpu_data().tolist() == [2] * NBYTES
 
 
@@ -343,7 +343,7 @@ def test_assigning_a_number_spares_aliases_and_uploads_of_other_elements(simulat
     alias = np.from_dlpack(host)
     blob[1].async_gpu_push(simulated.stream(delay=0.3))
     host[0] = 6
-    assert not blob.memory.ledger.uploads[0].push.over
+    assert not blob.memory.uploads[0].push.over
     del alias
     assert blob.tolist() == [6, 1]
 

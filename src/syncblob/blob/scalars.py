@@ -70,7 +70,7 @@ def element(blob: BlobCore, reason: str, index: tuple[int, ...] = ()) -> NDArray
     """
     key: Any = (*index, ...)
     home = blob.home
-    holders = None if blob.shortcut.readable else blob.memory.ledger.spans.uniform
+    holders = None if blob.shortcut.readable else blob.memory.spans.uniform
     if holders == 1 and home is not HOST:
         # The host alone holds it.
         layout = blob.layout
@@ -92,7 +92,7 @@ def element(blob: BlobCore, reason: str, index: tuple[int, ...] = ()) -> NDArray
             if held is None:
                 copying = Copying(accelerator, reason, 0)
             else:
-                copying = held.ledger.buffers.copying(accelerator, reason)
+                copying = held.buffers.copying(accelerator, reason)
             place = 0
             if logged:
                 layout = blob.layout

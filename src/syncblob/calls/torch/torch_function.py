@@ -30,11 +30,11 @@ from syncblob.calls.torch.make_call import (
 from syncblob.calls.torch.plans import Plan, Rule, plan_of, rule_of
 from syncblob.calls.torch.tensors import empty, host_alias, loan_of, storage_range
 from syncblob.calls.torch.tracing import untraced
-from syncblob.devices import HOST, timed_computations
+from syncblob.devices import HOST, supervisors, timed_computations
 from syncblob.memory import attempt, has_written
 from syncblob.memory.operations import running
-from syncblob.memory.verify import verifying
 from syncblob.transfers import require_device
+from syncblob.transfers.verify import verifying
 
 _CPU = torch.device("cpu")
 
@@ -100,8 +100,8 @@ def _begin(plan: Plan, values: Sequence[Any]) -> Any:
 
 def _read(plan: Plan, values: Sequence[Any]) -> Any:
     """Make a call that writes nothing, on the host."""
-    usual = HOST.direct and not _modes._is_in_torch_dispatch_mode
-    if not usual and not _may_run_on_host(plan, values):
+    special = supervisors or _modes._is_in_torch_dispatch_mode
+    if special and not _may_run_on_host(plan, values):
         return _begin(plan, values)
     operands = [*values]
     lent: list[Lent] = []
@@ -132,8 +132,7 @@ def _read_queued(plan: Plan, values: Sequence[Any]) -> Any:
     """Make a call that writes nothing, with the tensors that Blobs keep on a CUDA device."""
     operands = [*values]
     lent: list[Lent] = []
-    ready = HOST.direct and not plan.views
-    if not ready or not _lend(plan, operands, plan.read, lent, place=GPU_DATA):
+    if supervisors or plan.views or not _lend(plan, operands, plan.read, lent, place=GPU_DATA):
         return _begin(plan, values)
     homes: Any = {x.home for x, _ in lent}
     home = homes.pop()
@@ -151,8 +150,8 @@ def _read_queued(plan: Plan, values: Sequence[Any]) -> Any:
 
 def _write(plan: Plan, values: Sequence[Any]) -> Any:
     """Make a call that writes one Blob, on the host."""
-    usual = HOST.direct and not _modes._is_in_torch_dispatch_mode
-    if transformation() is not None or (not usual and not _may_run_on_host(plan, values)):
+    special = supervisors or _modes._is_in_torch_dispatch_mode
+    if transformation() is not None or (special and not _may_run_on_host(plan, values)):
         return _begin(plan, values)
     n: Any = plan.target
     x, whole = values[n], plan.written[n]
@@ -187,8 +186,8 @@ def _write(plan: Plan, values: Sequence[Any]) -> Any:
 
 def _write_tensor(plan: Plan, values: Sequence[Any]) -> Any:
     """Make a call that writes one tensor, on the host."""
-    usual = HOST.direct and not _modes._is_in_torch_dispatch_mode
-    if not usual and not _may_run_on_host(plan, values):
+    special = supervisors or _modes._is_in_torch_dispatch_mode
+    if special and not _may_run_on_host(plan, values):
         return _begin(plan, values)
     n: Any = plan.target
     operands, x = [*values], values[n]
@@ -206,7 +205,7 @@ def _use_shapes(plan: Plan, values: Sequence[Any]) -> Any:
     operands = [*values]
     for n in plan.shape_only:
         x = values[n]
-        if not (x.home.native and HOST.direct) or _modes._is_in_torch_dispatch_mode:
+        if supervisors or not x.home.native or _modes._is_in_torch_dispatch_mode:
             return _begin(plan, values)
         operands[n] = empty(x.layout, _CPU)
     # This asks again for Blobs that it reads.

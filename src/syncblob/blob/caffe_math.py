@@ -16,7 +16,7 @@ import numpy as np
 from syncblob.blob.core import BlobCore
 from syncblob.calls.results import write_by
 from syncblob.devices import Side
-from syncblob.memory import CONST, Head, SyncedMemory, compute
+from syncblob.memory import CONST, Head, SyncedMemory, compute, from_the_start
 from syncblob.transfers import require_device
 
 # The number of elements converted at a time, so that temporary arrays fit in the cache.
@@ -53,7 +53,7 @@ class CaffeMath(BlobCore):
         diff = self.diff_memory()
         gradient = diff.array(diff.side_of(home), CONST, self.layout, "update")
         place = self.memory, self.layout, side, "update"
-        write_by(*place, lambda data: (np.subtract, data, gradient, data))
+        from_the_start(write_by, *place, lambda data: (np.subtract, data, gradient, data))
 
     def asum_data(self) -> float | int:
         """Return the sum of absolute values of data; ``|re| + |im|`` for complex ones, as BLAS.
@@ -114,7 +114,8 @@ def _scale_memory(
         return
     side = _head_side(blob, memory)
     require_device(memory.home(side).device, reason)
-    write_by(memory, blob.layout, side, reason, lambda array: (_scale, factor, array))
+    place = memory, blob.layout, side, reason
+    from_the_start(write_by, *place, lambda array: (_scale, factor, array))
 
 
 def _head_side(blob: BlobCore, memory: SyncedMemory) -> Side:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _FOR_MANY = {"bool": "any() or all()", "a rounded number": "round()"}
 
 # The buffer of arrays that are only indexed.
-_ZERO = bytes(1)
+ZERO = bytes(1)
 
 
 def item(blob: BlobCore, indices: tuple[Any, ...]) -> Any:
@@ -38,7 +38,7 @@ def item(blob: BlobCore, indices: tuple[Any, ...]) -> Any:
             return there.item(*indices)
     shape = blob.shape
     # NumPy checks the indices.
-    np.ndarray(shape, np.uint8, _ZERO, 0, (0,) * len(shape)).item(*indices)
+    np.ndarray(shape, np.uint8, ZERO, 0, (0,) * len(shape)).item(*indices)
     if len(indices) == 1 and isinstance(indices[0], tuple):
         (indices,) = indices
     if len(indices) == 1 and len(shape) != 1:

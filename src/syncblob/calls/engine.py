@@ -109,11 +109,6 @@ _ITEMS = """
 _SHAPE = """
     a{n} = shape_only({x})
 """
-_INTEGERS = """
-    for item in {x}:
-        if type(item) is not int:
-            return begin(like, {given})
-"""
 _ASK = """
     if not (direct or may_compute_directly(home, name)):
         return begin(like, {given})
@@ -209,7 +204,6 @@ _STEPS = {
     "ndarray": _NDARRAY,
     "items": _ITEMS,
     "shape": _SHAPE,
-    "integers": _INTEGERS,
 }
 # What the steps use.
 _NAMES: dict[str, Any] = {
@@ -269,6 +263,7 @@ class Plan:
         self._queue: Any = None
         targets = [n for n, role in self._roles.items() if role == "target"]
         self._target: int | None = targets[0] if targets else None
+        self._items: list[int] = [n for n, role in self._roles.items() if role == "items"]
         self.run: Callable[..., Any] = self.begin
         if self._roles:
             self.run = self._made(_START, self.begin, self._bring)
@@ -294,11 +289,10 @@ class Plan:
         """Compose the steps of a call."""
         roles, kinds, in_place = self._roles, self._kinds, self._rules.check is not None
         arrays = [n for n, role in roles.items() if role in _ARRAYS]
-        items = [n for n, role in roles.items() if role == "items"]
         names = [f"x{n}" for n in range(len(kinds))]
         if self._like is not None:
             names[self._like] = "like"
-        own = [f"a{n}" if n in {*arrays, *items} else name for n, name in enumerate(names)]
+        own = [f"a{n}" if n in {*arrays, *self._items} else name for n, name in enumerate(names)]
         call = arguments(own, self._names)
         owners = [f"(a{n}, {'None' if roles[n] == 'ndarray' else names[n]}), " for n in arrays]
         given = ", ".join(names)
@@ -306,7 +300,7 @@ class Plan:
             "given": given,
             "signature": f"like, {given}" if self._like is None else given,
             "call": f"{call}, a0" if in_place else call,
-            "operands": "".join([*owners, *(f"*items{n}, " for n in items)]),
+            "operands": "".join([*owners, *(f"*items{n}, " for n in self._items)]),
             "apart": "".join(f" and result is not a{n}" for n in arrays),
             "small": " and ".join(f"a{n}.nbytes < LARGE" for n in arrays),
             "check": f"check(native, a0, {own[-1]})" if in_place else "pass",
@@ -340,7 +334,7 @@ class Plan:
         elif self._rules.elementwise and not self._names and len(arrays + scalars) == len(kinds):
             steps += [(_ASK, 0), (_CALL_ELEMENTWISE, 0), (_GIVE, 0)]
         else:
-            steps += [(_ASK, 0), (_CALL, 0), *((_ITEM, n) for n in items), (_GIVE, 0)]
+            steps += [(_ASK, 0), (_CALL, 0), *((_ITEM, n) for n in self._items), (_GIVE, 0)]
         return "".join(step.format(n=n, x=names[n], **words) for step, n in steps)
 
     # --- what the text calls ---------------------------------------------------------------------
@@ -368,7 +362,7 @@ class Plan:
         call = values if self._like is not None else (like, *values)
         if like.home.queues and HOST.direct:
             if self._queue is None:
-                known = {"Blob", "integers", *(["target"] if self._rules.check else [])}
+                known = {"Blob", *(["target"] if self._rules.check else [])}
                 simple = not self._rules.indexes and known >= {*self._roles.values()}
                 self._queue = self._made(_QUEUE, _decline, _decline) if simple else _decline
             with suppress(MemoryError):
@@ -382,7 +376,9 @@ class Plan:
     def _is_certain(self, home: Home, values: tuple[Any, ...]) -> bool:
         """Return whether `run` surely makes a call, so that it may copy for it, once."""
         ready = self._target is None or values[self._target].shortcut.readable
-        certain = home.direct and ready and _are_usual(values, home)
+        certain = home.direct and ready
+        for n in self._items:
+            certain = certain and _are_usual(values[n], home)
         if certain and self._rules.check is not None:
             self._rules.check(self._rules.native, *values)
         return certain
@@ -443,13 +439,14 @@ def _roles(rules: Rules, kinds: Kinds) -> dict[int, str]:
         elif blob:
             roles[number] = "shape" if rules.empty else "Blob"
         elif kind in {list, tuple}:
-            roles[number] = "integers" if key in plain else "items"
+            if key not in plain:
+                roles[number] = "items"
         elif kind is ndarray and key not in plain:
             roles[number] = "ndarray"
         else:
             usual = usual and is_leaf(kind)
     # Without a Blob among the arguments, one was passed as NumPy's ``like=``.
-    alone = {"integers", "ndarray", "target ndarray"}.issuperset(roles.values())
+    alone = {"ndarray", "target ndarray"}.issuperset(roles.values())
     return roles if usual and not alone else {}
 
 

@@ -126,7 +126,7 @@ def _plan_of_function(rules: tables.Rules, kinds: Kinds) -> Callable[..., Any]:
             rules = rules._replace(empty=True)
         elif function in tables.OF_ATTRIBUTES:
             # NumPy returns an attribute of its argument: of the Blob itself.
-            plan = questions.plan_of_attribute
+            return lambda _like, *values: rules.native(*values)
         elif views is not None and (not views.several or count == 1):
             plan = plan_of_view
         elif first == 0:

@@ -15,7 +15,7 @@ from syncblob.calls.nested import rebuilt
 from syncblob.calls.operands import adopted
 from syncblob.devices import HOST, Side
 from syncblob.interop.adopt import can_adopt
-from syncblob.memory import MUTABLE, OVERWRITE, compute, from_the_start, has_written
+from syncblob.memory import MUTABLE, OVERWRITE, compute, has_written
 from syncblob.memory.changes import finish_write
 
 if TYPE_CHECKING:
@@ -111,17 +111,10 @@ def write_by(
     reason: str,
     call: Callable[[Any], Sequence[Any]],
 ) -> None:
-    """Call a function that writes an array on one side. `call` returns it with its arguments."""
-    from_the_start(_write_by, memory, layout, side, reason, call)
+    """Call a function that writes an array on one side. `call` returns it with its arguments.
 
-
-def _write_by(
-    memory: SyncedMemory,
-    layout: Layout,
-    side: Side,
-    reason: str,
-    call: Callable[[Any], Sequence[Any]],
-) -> None:
+    To be called by `from_the_start`.
+    """
     function, *arguments = call(memory.array(side, MUTABLE, layout, reason))
     has_written()
     try:

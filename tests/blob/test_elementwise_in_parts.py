@@ -9,7 +9,7 @@ from devices import LIMITED
 import syncblob
 from syncblob import Blob, record_transfers
 from syncblob.calls import in_parts
-from syncblob.calls.in_place import plans_in_place
+from syncblob.calls.elementwise import plans_in_place
 
 COUNT = 64
 NBYTES = 4 * COUNT

@@ -24,7 +24,7 @@ import syncblob.array_api as xp
 from syncblob import Blob, Evictable, Head, record_transfers, set_memory_limit
 from syncblob.blob.core import BlobCore, making
 from syncblob.calls import in_parts
-from syncblob.calls.in_place import plans_in_place
+from syncblob.calls.elementwise import plans_in_place
 from syncblob.devices import HOST, Side
 from syncblob.devices.host import NumpyHome
 from syncblob.memory import compute, operations, room

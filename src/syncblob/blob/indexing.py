@@ -156,9 +156,9 @@ def _set_selected(blob: BlobCore, key: Any, index: Any, value: Any) -> None:
         new = value if type(value) in _NUMBERS else _value_at_hand(blob, value)
         if index is None or new is None or not blob.shortcut.writable:
             # The access may transfer, so the index and the value are checked before.
-            arrays = index or _index_with_blobs(home, key, "__setitem__")
+            arrays = _index_with_blobs(home, key, "__setitem__") if index is None else index
             new = _value_on(blob, value, _selected_shape(blob.shape, arrays))
-            index = index or _index_in(home, key, arrays, "__setitem__")
+            index = _index_in(home, key, arrays, "__setitem__") if index is None else index
         elif isinstance(value, BlobCore) and value.known_memory is blob.known_memory:
             # NumPy assigns one by one.
             new = new.copy()
@@ -351,22 +351,27 @@ def _entry(x: Any) -> Any:
     return array.tolist() if array.ndim else array
 
 
-def _index_at_hand(home: Home, key: Any) -> tuple[Any, ...] | None:
+def _index_at_hand(home: Home, key: Any) -> Any:
     """Return an index with the arrays that Blobs keep in a native home in their place.
 
     None if something has to be transferred, and if there are other entries than those of `_plain`.
     """
-    found = []
-    for x in key if type(key) is tuple else (key,):
-        entry, kind = x, type(x)
+    kind, found = type(key), []
+    if kind is list or (kind is np.ndarray and home is HOST):
+        return key
+    for x in key if kind is tuple else (key,):
         if isinstance(x, BlobCore):
             entry = x.raw_array
             if entry is None or not entry.ndim or x.home is not home:
                 return None
             if not (x.shortcut.readable or x.current_array("__getitem__") is entry):
                 return None
-        elif not (kind in _BASIC or kind is list or (kind is np.ndarray and home is HOST)):
-            return None
+            if kind is not tuple:
+                return entry
+        else:
+            entry, known = x, type(x)
+            if not (known in _BASIC or known is list or (known is np.ndarray and home is HOST)):
+                return None
         found.append(entry)
     return tuple(found)
 

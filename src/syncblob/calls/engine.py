@@ -15,13 +15,13 @@ from numpy import asarray, ndarray
 
 from syncblob._dtypes import SCALAR_CLASSES, SCALARS, SUPPORTED
 from syncblob.blob.core import BlobCore, fresh
-from syncblob.calls.aligned_results import out_for
+from syncblob.calls.aligned_results import keeps_dtype, out_for
 from syncblob.calls.choose_home import require_device_of
 from syncblob.calls.in_parts import compute_in_room
 from syncblob.calls.make_call import make_call
 from syncblob.calls.operands import is_leaf, shape_only
 from syncblob.calls.results import array_beside, end_write, give, overwrite_by
-from syncblob.calls.tables import Rules, keeps_dtype, split_keys
+from syncblob.calls.tables import Rules, split_keys
 from syncblob.calls.texts import arguments, can_be_written, compiler
 from syncblob.devices import HOST
 from syncblob.devices.host import LARGE
@@ -482,39 +482,40 @@ def usual_plan(rules: Rules, kinds: Kinds) -> Callable[..., Any]:
 _MOST = 1024
 
 
-class Plans(dict[Any, Callable[..., Any]]):
-    """What makes the calls of one function, by the types of the arguments.
+class Cache(dict[Any, Any]):
+    """Values that a function makes of their keys."""
+
+    def __init__(self, make: Callable[[Any], Any]) -> None:
+        super().__init__()
+        self._make: Callable[[Any], Any] = make
+
+    def __missing__(self, key: Any) -> Any:
+        """Make a value."""
+        if len(self) >= _MOST:
+            self.clear()
+        made = self[key] = self._make(key)
+        return made
+
+
+def plans_of(rules: Rules) -> Cache:
+    """Return what makes the calls of one function, by the types of the arguments.
 
     A key is the type of the only argument, or a tuple of types. A tuple of the names of the last
     ones may come first.
     """
 
-    def __init__(self, rules: Rules) -> None:
-        super().__init__()
-        self._rules: Rules = rules
-
-    def __missing__(self, key: Any) -> Callable[..., Any]:
-        """Make a plan."""
+    def plan(key: Any) -> Callable[..., Any]:
         kinds = key if type(key) is tuple else (key,)
         names, kinds = (kinds[0], kinds[1:]) if type(kinds[0]) is tuple else ((), kinds)
         keys = (*range(len(kinds) - len(names)), *names)
-        plan = self._rules.plan or usual_plan
-        if len(self) >= _MOST:
-            self.clear()
-        run = self[key] = plan(self._rules, dict(zip(keys, kinds, strict=True)))
-        return run
+        made: Callable[..., Any] = (rules.plan or usual_plan)(
+            rules, dict(zip(keys, kinds, strict=True))
+        )
+        return made
+
+    return Cache(plan)
 
 
-class Functions(dict[Any, Plans]):
-    """The plans of functions of one sort, of which another function returns the rules."""
-
-    def __init__(self, rules_of: Callable[..., Rules]) -> None:
-        super().__init__()
-        self._rules_of: Callable[..., Rules] = rules_of
-
-    def __missing__(self, function: Any) -> Plans:
-        """Make an entry for a function."""
-        if len(self) >= _MOST:
-            self.clear()
-        plans = self[function] = Plans(self._rules_of(function))
-        return plans
+def plans_by_function(rules_of: Callable[..., Rules]) -> Cache:
+    """Return the plans of functions of one sort, of which another function returns the rules."""
+    return Cache(lambda function: plans_of(rules_of(function)))

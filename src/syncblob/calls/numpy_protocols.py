@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
@@ -11,10 +11,11 @@ import numpy as np
 from syncblob.arrays.foreign import is_stranger
 from syncblob.blob.core import BlobCore
 from syncblob.calls import questions, tables
-from syncblob.calls.engine import Functions, usual_plan
+from syncblob.calls.engine import plans_by_function, usual_plan
 from syncblob.calls.foreign_protocols import function_with_strangers, ufunc_with_strangers
 from syncblob.calls.operands import is_leaf
 from syncblob.calls.view_calls import plan_of_view, plan_of_views
+from syncblob.devices import HOST
 
 if TYPE_CHECKING:
     from syncblob.calls.engine import Kinds
@@ -82,8 +83,37 @@ def _is_stranger(kind: type) -> bool:
 
 
 def _rules_of_ufunc(ufunc_and_method: tuple[np.ufunc, str]) -> tables.Rules:
-    plan = partial(_plan_of_ufunc, *ufunc_and_method)
-    return tables.rules_of_ufunc(*ufunc_and_method)._replace(plan=plan)
+    ufunc, method = ufunc_and_method
+    plan = partial(_plan_of_ufunc, ufunc, method)
+
+    def written(args: Any, kwargs: Mapping[str, Any]) -> dict[int | str, bool]:
+        if method == "at":
+            return {0: False}
+        if "out" not in kwargs:
+            return {}
+        if method in {"accumulate", "reduceat"}:
+            # As the functions in `tables.CUMULATIVE`.
+            return {"out": method == "accumulate" and tables.same_size(args, kwargs["out"])}
+        # A reduction writes every element, even with a mask.
+        masked = kwargs.get("where", True) is not True and method in {"__call__", "outer"}
+        return {"out": not masked}
+
+    def plain(_args: Any, kwargs: Mapping[str, Any]) -> Collection[str]:
+        return {"axes", "axis"} & kwargs.keys()
+
+    called = method == "__call__"
+    function = ufunc if called else getattr(ufunc, method)
+    name = ufunc.__name__ if called else f"{ufunc.__name__}.{method}"
+    return tables.Rules(
+        name,
+        function,
+        function,
+        written,
+        plain,
+        by_name=not called,
+        elementwise=called and ufunc in tables.ELEMENTWISE,
+        plan=plan,
+    )
 
 
 def _plan_of_ufunc(
@@ -108,7 +138,18 @@ def _plan_of_ufunc(
 
 
 def _rules_of_function(function: Callable[..., Any]) -> tables.Rules:
-    return tables.rules_of_function(function)._replace(plan=_plan_of_function)
+    return tables.Rules(
+        name=function.__name__,
+        function=function,
+        native=getattr(function, "_implementation", function),
+        written=partial(tables.written_arguments, function),
+        plain=partial(tables.plain_arguments, function),
+        varies=partial(tables.has_option, function),
+        home=HOST if function in tables.TEXTS_AND_FILES else None,
+        const=function in tables.OVERLAPPING,
+        indexes=function in tables.INDICES,
+        plan=_plan_of_function,
+    )
 
 
 def _plan_of_function(rules: tables.Rules, kinds: Kinds) -> Callable[..., Any]:
@@ -137,6 +178,6 @@ def _plan_of_function(rules: tables.Rules, kinds: Kinds) -> Callable[..., Any]:
     return plan(rules, kinds)
 
 
-_CALLS = Functions(lambda ufunc: _rules_of_ufunc((ufunc, "__call__")))
-_METHODS = Functions(_rules_of_ufunc)
-_FUNCTIONS = Functions(_rules_of_function)
+_CALLS = plans_by_function(lambda ufunc: _rules_of_ufunc((ufunc, "__call__")))
+_METHODS = plans_by_function(_rules_of_ufunc)
+_FUNCTIONS = plans_by_function(_rules_of_function)

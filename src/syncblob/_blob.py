@@ -36,6 +36,7 @@ from syncblob.devices import HOST, Device, home_of
 from syncblob.interop import export_cuda, export_dlpack, export_numpy
 from syncblob.memory import CONST, MUTABLE, OVERWRITE, Head
 from syncblob.memory.accesses import assume_unaliased, refresh
+from syncblob.memory.loans import NO_LOANS
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
@@ -722,9 +723,12 @@ class Blob(Operators, Views, Replacements, CaffeMath, Creation):
             and copy is None
             and (stream is None or home is not HOST)
         ):
-            array, layout = kept.exported.view(), self.layout
-            ledger, side = self.memory.ledger, kept.shortcut.side
-            loans, reach = ledger.own_loans(), (layout.start, layout.stop)
+            array, layout = kept.exported.view(), self.known_layout or self.layout
+            # A Blob with kept arrays has a memory.
+            memory: Any = self.known_memory
+            ledger, side = memory.ledger, kept.shortcut.side
+            loans = ledger.own_loans() if ledger.loans is NO_LOANS else ledger.loans
+            reach = layout.start, layout.stop
             loans.lend(array, "DLPack", side, *reach, user_instruction())
             if kept.shortcut.writable and ledger.loans is loans and home is HOST:
                 return array.__dlpack__(max_version=max_version)

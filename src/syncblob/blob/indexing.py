@@ -17,7 +17,8 @@ from syncblob.blob.core import NO_MEMORY, AnyBlob, BlobCore, fresh, making
 from syncblob.blob.index_arrays import selection
 from syncblob.blob.scalars import ZERO
 from syncblob.calls.choose_home import require_device_of
-from syncblob.calls.results import wrap, write_by
+from syncblob.calls.results import give, write_by
+from syncblob.calls.tables import Rules
 from syncblob.devices import HOST
 from syncblob.devices.base import is_on_device
 from syncblob.interop.adopt import array_in
@@ -39,6 +40,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from syncblob.devices.base import Home
+
+# What `give` has to know of a copy of elements.
+_GETITEM = Rules("__getitem__", operator.getitem, operator.getitem)
 
 # The index of all elements.
 _EVERYTHING = (Ellipsis,)
@@ -76,13 +80,13 @@ def get_item(blob: AnyBlob, key: Any) -> AnyBlob:
                 selected.base is None or selected.base.size == selected.size
             ):
                 return fresh(type(blob), selected, home)
-            return wrap(selected, home, blob)
+            return give(selected, _GETITEM, blob, home, ())
         key = _plain(key)
         full = _full_index(key)
         if full is None:
             require_device_of("__getitem__", blob)
             select = _select if home.direct else partial(from_the_start, _select)
-            return wrap(select(blob, key), home, blob)
+            return give(select(blob, key), _GETITEM, blob, home, ())
     array = blob.raw_array
     # The first condition is the usual case of the second.
     if array is None or blob.known_memory is None:

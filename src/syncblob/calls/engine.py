@@ -59,16 +59,16 @@ _TARGET = """
     if {x}.readonly:
         {x}.require_writable(name)
     target, a{n} = {x}.shortcut, {x}.raw_array
-    if a{n} is None or {x}.home is not home:
+    if {x}.home is not home:
         return begin(like, {given})
 """
 _TARGET_TO_READ = """
-    if not target.readable:
+    if a{n} is None or not target.readable:
         return begin(like, {given})
 """
 # What is overwritten is computed beside it, if it is newer elsewhere.
 _TARGET_LATE = """
-    late = not target.readable
+    late = a{n} is None or not target.readable
     if late:
         a{n} = array_beside({x}, home)
         if a{n} is None:
@@ -132,7 +132,7 @@ _CALL_QUEUED = """
     return give(result, rules, like, home, ({operands}))
 """
 _CALL_ELEMENTWISE = """
-    if {small}:
+    if home is not HOST or ({small}):
         result = native({call})
     else:
         result = native({call}, **out_for(home, native, {call}))

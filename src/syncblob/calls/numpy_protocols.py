@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from functools import lru_cache, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from syncblob.arrays.foreign import is_stranger
 from syncblob.blob.core import BlobCore
 from syncblob.calls import questions, tables
 from syncblob.calls.engine import plans_by_function, usual_plan
-from syncblob.calls.foreign_protocols import function_with_strangers, ufunc_with_strangers
+from syncblob.calls.foreign_protocols import (
+    function_with_strangers,
+    has_strangers,
+    ufunc_with_strangers,
+)
 from syncblob.calls.operands import is_leaf
 from syncblob.calls.view_calls import plan_of_view, plan_of_views
 from syncblob.devices import HOST
@@ -39,7 +42,7 @@ def array_ufunc(like: Any, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs:
         return array_ufunc(like, ufunc, method, *inputs[: ufunc.nin], **kwargs)
     if len(out) == 1:
         (kwargs["out"],) = out
-    elif any(map(_is_stranger, map(type, out))):
+    elif has_strangers("__array_ufunc__", *map(type, out)):
         return ufunc_with_strangers(ufunc, method, inputs, kwargs)
     values = (*inputs, *kwargs.values())
     return plans[(*kwargs,), *map(type, values)](like, *values)
@@ -57,7 +60,7 @@ def array_function(
     `like` is the Blob whose protocol NumPy calls; results have its class. Those that share memory
     with an argument are views of it. `out` itself is returned if given, even if it is an array.
     """
-    if len(types) > 1 and _are_strange(*types):
+    if len(types) > 1 and has_strangers("__array_function__", *types):
         return function_with_strangers(func, types, args, kwargs)
     if kwargs:
         values = (*args, *kwargs.values())
@@ -66,20 +69,6 @@ def array_function(
 
 
 # --- plans ----------------------------------------------------------------------------------------
-
-
-def _has_strangers(*kinds: type) -> bool:
-    return any(
-        is_stranger(kind, "__array_function__") for kind in kinds if not issubclass(kind, BlobCore)
-    )
-
-
-# Returns whether a type implements ``__array_function__`` in its own way.
-_are_strange: Callable[..., bool] = lru_cache(maxsize=256)(_has_strangers)
-
-
-def _is_stranger(kind: type) -> bool:
-    return not issubclass(kind, BlobCore) and is_stranger(kind, "__array_ufunc__")
 
 
 def _rules_of_ufunc(ufunc_and_method: tuple[np.ufunc, str]) -> tables.Rules:
@@ -120,7 +109,8 @@ def _plan_of_ufunc(
     ufunc: np.ufunc, method: str, rules: tables.Rules, kinds: Kinds
 ) -> Callable[..., Any]:
     count, names = tables.split_keys(kinds)
-    if any(_is_stranger(kinds[key]) for key in kinds if type(key) is int or key == "out"):
+    operands = [kinds[key] for key in kinds if type(key) is int or key == "out"]
+    if has_strangers("__array_ufunc__", *operands):
         return lambda _, *values: ufunc_with_strangers(
             ufunc, method, values[:count], dict(zip(names, values[count:], strict=True))
         )

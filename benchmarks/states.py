@@ -161,7 +161,7 @@ def _do(step: str, blob: Any, sides: dict[str, str]) -> object:
     elif verb == "evict":
         blob.evict(side)
     elif verb == "expose":
-        expose(blob.memory.ledger, Side.HOST if side == "cpu" else Side.ACCELERATOR)
+        expose(blob.memory, Side.HOST if side == "cpu" else Side.ACCELERATOR)
     else:
         blob.async_gpu_push()
         blob.memory.accelerator.synchronize()
@@ -225,7 +225,7 @@ class Operands:
                 [window.nbytes for side in Side for window in memory.windows(side)],
                 [*memory.spans.runs(0, memory.nbytes)],
                 # An upload that has arrived is there until the next access.
-                memory.ledger.uploads,
+                memory.uploads,
                 memory.aliased,
             )
             for memory in memories

@@ -39,7 +39,6 @@ from syncblob.memory.memory_summary import MemorySummary as MemorySummary
 from syncblob.memory.memory_summary import memory_summary as memory_summary
 from syncblob.memory.room import Evictable as Evictable
 from syncblob.memory.room import set_eviction_policy as set_eviction_policy
-from syncblob.memory.verify import verified_const as verified_const
 from syncblob.transfers import Transfer as Transfer
 from syncblob.transfers.guards import compute_only_on as compute_only_on
 from syncblob.transfers.guards import max_transfers as max_transfers
@@ -50,6 +49,7 @@ from syncblob.transfers.log import PingPong as PingPong
 from syncblob.transfers.log import Thrashing as Thrashing
 from syncblob.transfers.log import TransferLog as TransferLog
 from syncblob.transfers.log import record_transfers as record_transfers
+from syncblob.transfers.verify import verified_const as verified_const
 
 if TYPE_CHECKING:
     from syncblob.caffe import CopyReport as CopyReport

@@ -1,13 +1,26 @@
-"""A list of many objects that does not keep them alive."""
+"""Weak references: one with fields of its own, and a list of many objects."""
 
 from __future__ import annotations
 
 import os
 import threading
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import ref
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import ClassVar
+
 _pruning = threading.RLock()
+
+
+class Reference(ref[Any]):
+    """A weak reference that is only equal to itself: arrays compare element by element."""
+
+    __slots__ = ()
+
+    __hash__: ClassVar[Callable[[Any], int]] = object.__hash__
+    __eq__: ClassVar[Callable[[Any, object], bool]] = object.__eq__
 
 
 class WeakList:

@@ -59,11 +59,11 @@ def test_an_alias_of_a_buffer_that_was_replaced_is_of_no_concern_any_more(side: 
 @pytest.mark.parametrize("exposed", Side)
 def test_adoption_ends_the_exposure_of_both_sides(side: Side, exposed: Side) -> None:
     memory = at(side)
-    expose(memory.ledger, exposed, shared=True)
+    expose(memory, exposed, shared=True)
     adopt(memory, side, 5)
     assert memory.aliased is (side is not exposed)
-    assume_unaliased(memory.ledger)
-    expose(memory.ledger, exposed)
+    assume_unaliased(memory)
+    expose(memory, exposed)
     adopt(memory, side, 5)
     assert not memory.aliased
     with record_transfers() as log:

@@ -19,8 +19,7 @@ import syncblob
 from syncblob import Blob, record_transfers
 from syncblob.blob import core
 from syncblob.devices import SimulatedBackend, choose_device
-from syncblob.memory import verify
-from syncblob.transfers import copies, guards
+from syncblob.transfers import copies, guards, verify
 
 pytestmark = [
     pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here"),

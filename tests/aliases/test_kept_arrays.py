@@ -67,7 +67,7 @@ def used(way: Way, *, both_sides: bool = False) -> Blob:
 
 def loans(blob: Blob) -> list[tuple[int, int]]:
     """Return the numbers of borrows and aliases of each side."""
-    sides = [[loan.kind is BORROW for loan in blob.memory.ledger.loans.of(side)] for side in Side]
+    sides = [[loan.kind is BORROW for loan in blob.memory.loans.of(side)] for side in Side]
     return [(sum(borrows), len(borrows) - sum(borrows)) for borrows in sides]
 
 
@@ -102,14 +102,14 @@ def test_what_numpy_cannot_export_and_what_is_const_is_lent_as_before() -> None:
 @pytest.mark.parametrize("way", [BORROWS[0], ALIAS], ids=lambda way: way.name)
 def test_while_there_is_one_buffer_nobody_is_waited_for(way: Way) -> None:
     blob = used(way)
-    with blob.memory.ledger.lock:
+    with blob.memory.lock:
         (array,) = in_threads(lambda: way(blob))
     assert array.tolist() == [1] * COUNT
 
 
 def test_what_another_thread_does_meanwhile_ends_no_borrow_that_is_still_to_come() -> None:
     blob = used(BORROWS[0])
-    loans = blob.memory.ledger.loans
+    loans = blob.memory.loans
     meddled = []
 
     class Meddling(set[Loan]):

@@ -25,7 +25,7 @@ def made(head: str = "cpu") -> Blob:
 
 
 def leases(blob: Blob) -> int:
-    return len(blob.memory.ledger.loans.live)
+    return len(blob.memory.loans.live)
 
 
 def capsule(blob: Blob) -> object:

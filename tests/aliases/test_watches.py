@@ -130,7 +130,7 @@ def test_a_const_export_is_watched_as_long_as_what_its_consumer_keeps() -> None:
         with pytest.warns(ConstWriteWarning, match="const CUDA export"):
             del target
     # Other threads may go on.
-    assert in_threads(lambda: memory.ledger.lock.acquire(timeout=5)) == [True]
+    assert in_threads(lambda: memory.lock.acquire(timeout=5)) == [True]
 
 
 def test_an_alias_lives_as_long_as_what_its_consumer_keeps() -> None:
@@ -194,7 +194,7 @@ def test_a_consumer_that_kept_only_the_address_is_found_until_the_block_ends(use
     assert [warning.category for warning in caught] == [ConstWriteWarning]
     np.ctypeslib.ctypes.memset(address, 8, 1)
     memory.cpu_data()
-    assert memory.ledger.watch is None
+    assert memory.watch is None
 
 
 def test_the_exports_that_have_ended_and_are_checked_are_the_last_of_each_memory() -> None:
@@ -203,8 +203,8 @@ def test_the_exports_that_have_ended_and_are_checked_are_the_last_of_each_memory
     with verified_const():
         for place in range(1000):
             address = under_watch(memory, Side.HOST, Layout.raw(1, place)).ctypes.data
-        assert memory.ledger.watch is not None
-        assert len(memory.ledger.watch._checks) < 100
+        assert memory.watch is not None
+        assert len(memory.watch._checks) < 100
         np.ctypeslib.ctypes.memset(address, 9, 1)
         with pytest.warns(ConstWriteWarning):
             memory.cpu_data()
@@ -251,7 +251,7 @@ def in_use_by_another_thread(memory: SyncedMemory) -> Iterator[None]:
     ended_by_us: list[bool] = []
 
     def use() -> None:
-        with memory.ledger.lock:
+        with memory.lock:
             inside.set()
             ended_by_us.append(go_on.wait(60))
 

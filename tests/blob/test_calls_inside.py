@@ -183,6 +183,7 @@ def test_an_out_that_the_other_side_wrote(device: str) -> None:
 @pytest.mark.parametrize("device", DEVICES)
 def test_an_out_that_only_the_other_side_uses(device: str) -> None:
     a, out = used(device), Blob((8, 8), device=device)
+    out.memory.side_of(accelerator("simulated:0"))
 
     def write() -> None:
         out.mutable_gpu_data() if device == "cpu" else out.mutable_cpu_data()

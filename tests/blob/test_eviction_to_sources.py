@@ -162,7 +162,7 @@ def test_a_source_that_is_gone_is_not_relied_on(limited, source):
     blob.evict("gpu")
     assert (blob.head, limited.downloads) == (Head.HEAD_AT_CPU, 1)
     assert ("evict", "download") in {(each.reason, each.copied) for each in blob.memory.history}
-    assert blob.memory.ledger.source is None
+    assert blob.memory.source is None
 
 
 def files_open():

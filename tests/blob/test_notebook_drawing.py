@@ -109,7 +109,7 @@ def test_aliases_are_over_the_bytes_of_the_host_and_below_those_of_the_accelerat
     assert sorted(ranges(drawn[0][1])) == [(5, 5), (7.5, 7.5)]
     assert ranges(drawn[3][1]) == [(75, 25)]
     assert "alias of the accelerator side, created at " in drawn[3][1][0].find("title").text
-    expose(blob.memory.ledger, Side.HOST, start=0, stop=2)
+    expose(blob.memory, Side.HOST, start=0, stop=2)
     assert (0, 2.5) in ranges(pictures(blob)[0][1])
     del kept
     assert ranges(pictures(blob)[0][1]) == [(0, 2.5)]

@@ -112,7 +112,7 @@ def test_numbers_that_begin_within_a_value(write):
     expected = VALUES.view(np.uint8)
     for message, _, itemsize in MESSAGES.values():
         blob = read_blob(write(SHAPE + message, "mean.binaryproto"))
-        source = blob.memory.ledger.source
+        source = blob.memory.source
         expected = VALUES.astype(f"<f{itemsize}").view(np.uint8)
         for start, stop in ((1, 2), (3, 17), (4, 15), (len(expected) - 5, len(expected))):
             buffer = np.empty(stop - start, np.uint8)

@@ -96,7 +96,7 @@ def is_free(blob):
     """Check that another thread can use a Blob."""
 
     def use():
-        with blob.memory.ledger.lock:
+        with blob.memory.lock:
             pass
 
     in_threads(use)

@@ -104,14 +104,14 @@ def test_a_copy_on_the_host_waits_for_an_upload_into_what_it_reads():
     memory = on_host()
     memory.async_gpu_push()
     # From now on only the accelerator is newest.
-    expose(memory.ledger, ACCELERATOR)
+    expose(memory, ACCELERATOR)
     assert memory.gather(HOST, GAPPED, "test").tolist() == EXPECTED
 
 
 def test_a_copy_on_the_accelerator_of_what_the_host_holds_waits_for_no_upload(held):
     memory = on_host()
     # The uploaded bytes do not become newest, because the host is exposed.
-    expose(memory.ledger, HOST)
+    expose(memory, HOST)
     memory.async_gpu_push()
     assert memory.gather(ACCELERATOR, GAPPED, "test").tolist() == EXPECTED
     # The upload of the copy itself.

@@ -46,7 +46,7 @@ def test_an_entry_is_one_line_that_names_the_line_of_the_access() -> None:
 
 def test_a_copy_that_leaves_the_head_is_noted_too() -> None:
     memory = memory_at(C)
-    expose(memory.ledger, Side.HOST)
+    expose(memory, Side.HOST)
     memory.gpu_data()
     assert str(memory.history[-1]).startswith(f"gpu_data: HEAD_AT_CPU, upload, at {__file__}:")
 
@@ -54,7 +54,7 @@ def test_a_copy_that_leaves_the_head_is_noted_too() -> None:
 def test_an_exposure_is_not_noted() -> None:
     memory = memory_at(S)
     known = memory.history
-    expose(memory.ledger, Side.HOST)
+    expose(memory, Side.HOST)
     assert (memory.head, memory.history) == (C, known)
 
 
@@ -144,53 +144,28 @@ def test_copies_that_are_not_made_again_name_nobody(simulated: SimulatedBackend)
 
 
 @pytest.mark.parametrize("side", Side)
-def test_what_was_written_while_somebody_read_is_the_newest_afterwards(side: Side) -> None:
-    here, there = ("cpu", "gpu") if side is Side.HOST else ("gpu", "cpu")
-    memory = SyncedMemory(8, device="simulated")
-    array = getattr(memory, f"mutable_{here}_data")()
-    finish_write(memory.ledger, side, 0, 8, "a write")
-    assert [transition.reason for transition in memory.history] == [f"mutable_{here}_data"]
-    for _ in range(2):
-        getattr(memory, f"{there}_data")()
-        assert memory.head is Head.SYNCED
-        finish_write(memory.ledger, side, 0, 8, "a write")
-        last = memory.history[-1]
-        assert (last.reason, last.before, last.copied) == ("a write", Head.SYNCED, "")
-        assert memory.head is last.after is Head(1 << side)
-        assert getattr(memory, f"mutable_{here}_data")().shape == array.shape
-    getattr(memory, f"mutable_{there}_data")()
-    getattr(memory, f"{here}_data")()
-    finish_write(memory.ledger, side, 2, 4, "a write")
-    holders = [(run.start, run.stop, run.holders) for run in memory.spans.runs(0, 8)]
-    assert holders == [(0, 2, 3), (2, 4, 1 << side), (4, 8, 3)]
-    last = memory.history[-1]
-    assert (last.reason, last.start, last.stop) == ("a write", 2, 4)
-    assert memory.device == "simulated:0"
-
-
-@pytest.mark.parametrize("side", Side)
 def test_a_write_that_is_over_changes_nothing_else(side: Side) -> None:
     here, there = ("cpu", "gpu") if side is Side.HOST else ("gpu", "cpu")
     memory = SyncedMemory(8, device="simulated")
-    finish_write(memory.ledger, side, 0, 8, "a write")
+    finish_write(memory, side, 0, 8, "a write")
     assert (memory.head, memory.history) == (Head.UNINITIALIZED, ())
     getattr(memory, f"mutable_{there}_data")()
-    finish_write(memory.ledger, side, 0, 8, "a write")
+    finish_write(memory, side, 0, 8, "a write")
     assert memory.head is Head(1 << Side(1 - side))
     getattr(memory, f"{here}_data")()
     getattr(memory, f"mutable_{here}_data")()
-    shortcut = memory.ledger.shortcut(side, Layout.raw(8))
+    shortcut = memory.shortcut(side, Layout.raw(8))
     assert shortcut is not None
     assert shortcut.writable
-    finish_write(memory.ledger, side, 0, 8, "a write")
+    finish_write(memory, side, 0, 8, "a write")
     assert shortcut.writable
     getattr(memory, f"{there}_data")()
-    assert memory.ledger.shortcut(side, Layout.raw(8)) is shortcut
+    assert memory.shortcut(side, Layout.raw(8)) is shortcut
     assert not shortcut.writable
-    other = memory.ledger.shortcut(Side(1 - side), Layout.raw(8))
+    other = memory.shortcut(Side(1 - side), Layout.raw(8))
     assert other is not None
     assert other.readable
-    finish_write(memory.ledger, side, 0, 8, "a write")
+    finish_write(memory, side, 0, 8, "a write")
     assert not other.readable
     assert shortcut.writable
 

@@ -23,13 +23,13 @@ def made():
 
 
 def give_all_up(memories, give_up):
-    first, *others = [memory.ledger for memory in memories]
+    first, *others = memories
     announcing(first, "a test", leave, others, give_up)
 
 
 def test_nothing_comes_between_while_memories_are_given_up():
     memories = [made() for _ in range(3)]
-    shortcuts = [memory.ledger.shortcut(Side.HOST, Layout.raw(NBYTES)) for memory in memories]
+    shortcuts = [memory.shortcut(Side.HOST, Layout.raw(NBYTES)) for memory in memories]
     assert all(shortcut.writable for shortcut in shortcuts)
     given_up = []
 
@@ -69,7 +69,7 @@ def test_a_memory_that_another_thread_was_inside_of_is_refused_from_then_on():
     inside, go_on = threading.Event(), threading.Event()
 
     def use():
-        with memory.ledger.lock:
+        with memory.lock:
             inside.set()
             go_on.wait(10)
 
@@ -77,7 +77,7 @@ def test_a_memory_that_another_thread_was_inside_of_is_refused_from_then_on():
     thread.start()
     assert inside.wait(10)
     try:
-        memory.ledger.after_fork()
+        memory.after_fork()
     finally:
         go_on.set()
         thread.join()
@@ -88,7 +88,7 @@ def test_a_memory_that_another_thread_was_inside_of_is_refused_from_then_on():
 
 def test_a_memory_that_nobody_was_inside_of_is_as_before():
     memory = made()
-    memory.ledger.after_fork()
+    memory.after_fork()
     assert memory.cpu_data().tolist() == memory.gpu_data().tolist() == [1] * NBYTES
 
 
@@ -97,8 +97,8 @@ def test_of_a_lost_memory_nothing_is_given_that_was_kept():
     blob.mutable_cpu_data()[...] = 1
     for _ in range(3):
         blob.cpu_data(), blob.mutable_cpu_data(), np.from_dlpack(blob.cpu)
-    assert blob.memory.ledger.shortcut(Side.HOST, Layout.raw(NBYTES)).writable
-    blob.memory.ledger.lose()
+    assert blob.memory.shortcut(Side.HOST, Layout.raw(NBYTES)).writable
+    blob.memory.lose()
     for access in (blob.cpu_data, blob.mutable_cpu_data, lambda: np.from_dlpack(blob.cpu)):
         with pytest.raises(RuntimeError, match=LOST):
             access()

@@ -109,4 +109,4 @@ def test_borrows_between_the_bytes_of_the_other_side_end_one_by_one():
         memory.array(ACCELERATOR, CONST, Layout.raw(1, place), "read")
     writeable = [array.flags.writeable for array in kept]
     assert writeable == [place % 64 != 0 for place in range(memory.nbytes)]
-    assert len(memory.ledger.loans.of(HOST)) == MANY - memory.nbytes // 64
+    assert len(memory.loans.of(HOST)) == MANY - memory.nbytes // 64

@@ -118,7 +118,7 @@ def test_who_may_write_on_the_host_waits_for_the_upload(
 ) -> None:
     memory = at_cpu()
     if aliased:
-        expose(memory.ledger, Side.HOST)
+        expose(memory, Side.HOST)
     memory.async_gpu_push()
     assert held.uploads == 0
     getattr(memory, access)()
@@ -128,7 +128,7 @@ def test_who_may_write_on_the_host_waits_for_the_upload(
 def test_who_exposes_the_host_does_not_wait_for_the_upload(held: SimulatedBackend) -> None:
     memory = at_cpu()
     memory.async_gpu_push()
-    expose(memory.ledger, Side.HOST)
+    expose(memory, Side.HOST)
     assert (held.uploads, memory.head) == (0, Head.HEAD_AT_CPU)
 
 
@@ -136,13 +136,13 @@ def test_once_it_has_arrived_nobody_waits_any_more() -> None:
     memory = at_cpu()
     memory.async_gpu_push()
     memory.gpu_data()
-    with memory.ledger.lock:
+    with memory.lock:
         assert in_threads(lambda: memory.gpu_data()[0]) == [7]
 
 
 def test_a_push_waits_for_the_one_before(simulated: SimulatedBackend) -> None:
     memory = at_cpu()
-    expose(memory.ledger, Side.HOST)
+    expose(memory, Side.HOST)
     slow, fast = simulated.stream(delay=0.05), simulated.stream(delay=0.0)
     memory.async_gpu_push(slow)
     assert memory.head is Head.HEAD_AT_CPU
@@ -189,7 +189,7 @@ def test_nothing_comes_between_a_push_and_its_start(simulated: SimulatedBackend)
             )
         with pytest.raises(RuntimeError, match="in the middle of a transfer"):
             memory.async_gpu_push()
-        shortcut = memory.ledger.shortcut(Side.HOST, Layout.raw(NBYTES))
+        shortcut = memory.shortcut(Side.HOST, Layout.raw(NBYTES))
         assert shortcut is not None
         assert not shortcut.readable
 
@@ -333,7 +333,7 @@ def test_who_finishes_a_write_on_the_accelerator_waits_for_what_is_on_its_way(
     with simulated.failing(transfer=1) if fails else nullcontext():
         memory.async_gpu_push(simulated.stream(delay=0.1), 8, 16)
         with pytest.raises(RuntimeError, match="injected") if fails else nullcontext():
-            finish_write(memory.ledger, Side.ACCELERATOR, 0, NBYTES, "a write")
+            finish_write(memory, Side.ACCELERATOR, 0, NBYTES, "a write")
     assert memory.head_over(0, 8) is Head.HEAD_AT_GPU
     assert memory.head_over(8, 16) is (Head.HEAD_AT_CPU if fails else Head.HEAD_AT_GPU)
     expected = [1] * 8 + [7] * 8 + [1] * (NBYTES - 16)
@@ -350,7 +350,7 @@ def test_what_has_arrived_when_a_write_of_a_part_ends_is_stale_there(
     simulated.synchronize()
     # The prefetch may be that of another thread, while the function writes.
     blob.memory.buffer(Side.ACCELERATOR)[:8] = 2
-    finish_write(blob.memory.ledger, Side.ACCELERATOR, 0, 8, "a write")
+    finish_write(blob.memory, Side.ACCELERATOR, 0, 8, "a write")
     assert blob.cpu_data().tolist() == [2] * 8 + [1] * (NBYTES - 8)
 
 
@@ -374,13 +374,13 @@ def test_a_read_of_a_part_on_the_host_waits_for_no_upload(held: SimulatedBackend
     # The last part must be downloaded.
     for layout in (Layout.raw(8), Layout.raw(12, 4)):
         assert memory.lend(Side.HOST, Access.CONST, layout, "use").shape
-        assert len(memory.ledger.uploads) == 1
+        assert len(memory.uploads) == 1
     # The bytes before and after those of the upload.
     for layout in (Layout.raw(4), Layout.raw(4, 8)):
         memory.lend(Side.HOST, Access.MUTABLE, layout, "use")
-        assert len(memory.ledger.uploads) == 1
+        assert len(memory.uploads) == 1
     memory.lend(Side.HOST, Access.MUTABLE, Layout.raw(4, 4), "use")
-    assert not memory.ledger.uploads
+    assert not memory.uploads
 
 
 @pytest.mark.parametrize("first", [0, 16])
@@ -391,7 +391,7 @@ def test_a_use_on_the_accelerator_comes_after_each_upload_of_its_range(
     stream = held.stream()
     for start in (0, 16):
         memory.async_gpu_push(stream, start, start + 8)
-    uploads, ordered = memory.ledger.uploads, []
+    uploads, ordered = memory.uploads, []
 
     def order(push: Any) -> bool:
         ordered.append(push)
@@ -403,7 +403,7 @@ def test_a_use_on_the_accelerator_comes_after_each_upload_of_its_range(
     expected = {id(upload.push) for upload in uploads if upload.start >= first}
     assert {id(push) for push in ordered} == expected
     # Neither has finished.
-    assert memory.ledger.uploads == uploads
+    assert memory.uploads == uploads
 
 
 @pytest.mark.parametrize("fails", [False, True])
@@ -418,5 +418,5 @@ def test_a_push_is_waited_for_once(
         memory.async_gpu_push(simulated.stream(delay=0.02))
         with pytest.raises(RuntimeError, match="injected failure") if fails else nullcontext():
             getattr(memory, use)()
-    assert memory.ledger.uploads == ()
+    assert memory.uploads == ()
     assert memory.head is (Head.SYNCED if use == "gpu_data" and not fails else Head.HEAD_AT_CPU)

@@ -85,49 +85,7 @@ def test_what_is_noted_says_which_part():
     assert (last.before, last.after) == (Head.SPLIT, Head.SPLIT)
 
 
-# --- borrows -------------------------------------------------------------------------------------
-
-
 # --- asynchronous uploads ------------------------------------------------------------------------
-
-
-def push(memory, first, last):
-    memory.async_gpu_push(None, first * UNIT, last * UNIT)
-
-
-def test_a_push_moves_the_pieces_that_are_missing(simulated):
-    memory = made("HBHHBHBH")
-    with record_transfers() as log:
-        push(memory, 0, 6)
-    simulated.synchronize()
-    assert moved(log) == [("upload", 0, 8), ("upload", 16, 16), ("upload", 40, 8)]
-    assert drawn(memory) == "BBBBBBBH"
-    assert memory.gpu_data().tolist() == VALUES.tolist()
-
-
-@pytest.mark.parametrize("fails", [1, 2, 3])
-def test_a_push_that_fails_takes_back_its_part_alone(fails, simulated):
-    memory = made()
-    with simulated.failing(transfer=fails):
-        for first in (0, 3, 6):
-            push(memory, first, first + 2)
-        with pytest.raises(RuntimeError, match="injected"):
-            memory.gpu_data()
-    parts = ["BB", "BB", "BB"]
-    parts[fails - 1] = "HH"
-    assert drawn(memory) == "H".join(parts)
-    assert memory.gpu_data().tolist() == VALUES.tolist()
-
-
-def test_a_write_on_the_host_does_not_reach_an_upload_of_a_part(simulated):
-    simulated.delay = 0.05
-    memory = made()
-    push(memory, 2, 6)
-    use(memory, HOST, OVERWRITE, 3, 4)[:] = NEW
-    assert memory.buffer(ACCELERATOR)[16:48].tolist() == VALUES[16:48].tolist()
-    assert drawn(memory) == "HHBHBBHH"
-    expected = [*range(24), *[NEW] * 8, *range(32, 64)]
-    assert memory.gpu_data().tolist() == memory.cpu_data().tolist() == expected
 
 
 @pytest.mark.parametrize(("first", "last"), [(0, 1), (3, 4)])
@@ -136,7 +94,7 @@ def test_every_upload_that_failed_is_raised_by_a_wait(first, last, simulated):
     with simulated.failing(transfer=1):
         memory.async_gpu_push(start=first, stop=last)
         with pytest.raises(RuntimeError, match="injected"):
-            memory.await_uploads()
+            memory.end_uploads()
     assert drawn(memory) == "H" * UNITS
 
 
@@ -145,33 +103,21 @@ def test_every_upload_that_failed_is_raised_by_a_wait(first, last, simulated):
 
 def test_a_range_is_exposed_where_all_of_it_is_and_is_newest_there_alone():
     memory = made("HGGGGGBH")
-    expose(memory.ledger, ACCELERATOR, start=2 * UNIT, stop=4 * UNIT, shared=True)
+    expose(memory, ACCELERATOR, start=2 * UNIT, stop=4 * UNIT, shared=True)
 
     def exposed(first, last):
-        return is_exposed(memory.ledger, ACCELERATOR, first * UNIT, last * UNIT)
+        return is_exposed(memory, ACCELERATOR, first * UNIT, last * UNIT)
 
     assert exposed(2, 4)
     assert exposed(3, 4)
     assert not exposed(1, 4)
     assert not exposed(2, 5)
     assert not exposed(5, 6)
-    assert not is_exposed(memory.ledger, HOST, 2 * UNIT, 4 * UNIT)
+    assert not is_exposed(memory, HOST, 2 * UNIT, 4 * UNIT)
     use(memory, HOST, MUTABLE, 2, 3)
     assert not exposed(2, 3)
     assert not exposed(2, 4)
     assert exposed(3, 4)
-
-
-# --- adoption ------------------------------------------------------------------------------------
-
-
-def test_an_adoption_of_a_split_map():
-    memory = made("HHHHGGGG")
-    expose(memory.ledger, ACCELERATOR)
-    memory.set_cpu_data(np.full(NBYTES, 3, np.uint8))
-    assert (drawn(memory), memory.aliased) == ("H" * UNITS, False)
-    use(memory, ACCELERATOR, MUTABLE, 5, 6)[:] = 4
-    assert memory.cpu_data().tolist() == [3] * 40 + [4] * 8 + [3] * 16
 
 
 # --- failures ------------------------------------------------------------------------------------
@@ -204,7 +150,7 @@ def test_a_write_that_raises_leaves_what_it_has_not_reached(simulated):
 @pytest.mark.parametrize("side", Side)
 def test_exposure_is_of_a_range(side):
     memory = made("B" * UNITS)
-    expose(memory.ledger, side, start=16, stop=32)
+    expose(memory, side, start=16, stop=32)
     assert drawn(memory) == "BB" + "HG"[side] * 2 + "BBBB"
     for _ in range(3):
         memory.buffer(side)[16:32] += 1
@@ -219,27 +165,27 @@ def test_exposure_is_of_a_range(side):
 @pytest.mark.parametrize("shared", [False, True])
 def test_a_write_on_the_other_side_ends_the_exposure_of_what_it_overlaps(side, shared):
     memory = made("HG"[side] * UNITS)
-    expose(memory.ledger, side, start=16, stop=48, shared=shared)
+    expose(memory, side, start=16, stop=48, shared=shared)
     use(memory, Side(1 - side), MUTABLE, 0, 1)
     assert exposed(memory, side) == [(16, 48)]
     use(memory, Side(1 - side), MUTABLE, 3, 4)
     assert exposed(memory, side) == ([(16, 48)] if shared else [(16, 24), (32, 48)])
     use(memory, Side(1 - side), OVERWRITE, 0, 3)
     assert exposed(memory, side) == ([(16, 48)] if shared else [(32, 48)])
-    assume_unaliased(memory.ledger, 40, 64)
+    assume_unaliased(memory, 40, 64)
     assert exposed(memory, side) == ([(16, 40)] if shared else [(32, 40)])
-    assume_unaliased(memory.ledger)
+    assume_unaliased(memory)
     assert not memory.aliased
 
 
 def exposed(memory, side):
-    return sorted((loan.start, loan.stop) for loan in memory.ledger.loans.of(side))
+    return sorted((loan.start, loan.stop) for loan in memory.loans.of(side))
 
 
 def test_a_write_on_the_side_that_is_equal_ends_exposures_of_the_other():
     memory = made("BBBBHHHH")
     for start in (0, 40, 40):
-        expose(memory.ledger, ACCELERATOR, start=start, stop=start + 8)
+        expose(memory, ACCELERATOR, start=start, stop=start + 8)
     assert exposed(memory, ACCELERATOR) == [(0, 8), (40, 48)]
     assert drawn(memory) == "GBBBHHHH"
     use(memory, HOST, MUTABLE, 1, 6)
@@ -249,11 +195,11 @@ def test_a_write_on_the_side_that_is_equal_ends_exposures_of_the_other():
 
 def test_an_exposure_that_fails_ends_no_other(simulated):
     memory = made()
-    expose(memory.ledger, ACCELERATOR, start=0, stop=8)
+    expose(memory, ACCELERATOR, start=0, stop=8)
     with simulated.failing(transfer=1):
         memory.async_gpu_push(start=16)
         with pytest.raises(RuntimeError, match="injected"):
-            expose(memory.ledger, ACCELERATOR, start=16, stop=32)
+            expose(memory, ACCELERATOR, start=16, stop=32)
     assert exposed(memory, ACCELERATOR) == [(0, 8)]
 
 
@@ -263,7 +209,7 @@ def test_two_who_share_the_host_lose_nothing_of_each_others():
     memories = []
     for number in range(2):
         memory = SyncedMemory.adopting(buffer, device=f"simulated:{number}")
-        expose(memory.ledger, HOST, shared=True)
+        expose(memory, HOST, shared=True)
         memories.append(memory)
     for number, memory in enumerate(memories):
         memory.gpu_data()

@@ -21,15 +21,13 @@ def both_hold():
 
 
 def exposed(memory, side):
-    return sorted(
-        (loan.start, loan.stop, loan.kind is SHARED) for loan in memory.ledger.loans.of(side)
-    )
+    return sorted((loan.start, loan.stop, loan.kind is SHARED) for loan in memory.loans.of(side))
 
 
 @pytest.mark.parametrize("still_exposed", [False, True])
 def test_of_what_both_sides_hold_the_range_is_newest_on_the_host(still_exposed):
     memory = both_hold()
-    refresh(memory.ledger, 8, 16, still_exposed=still_exposed)
+    refresh(memory, 8, 16, still_exposed=still_exposed)
     heads = [memory.head_over(start, start + 8) for start in range(0, NBYTES, 8)]
     assert heads == [Head.SYNCED, Head.HEAD_AT_CPU, Head.SYNCED, Head.SYNCED]
     assert exposed(memory, HOST) == exposed(memory, ACCELERATOR) == []
@@ -38,23 +36,23 @@ def test_of_what_both_sides_hold_the_range_is_newest_on_the_host(still_exposed):
 def test_what_the_accelerator_alone_holds_stays_newest_there():
     memory = both_hold()
     memory.mutable_gpu_data()[:8] = 2
-    refresh(memory.ledger, 0, NBYTES, still_exposed=False)
+    refresh(memory, 0, NBYTES, still_exposed=False)
     assert memory.head is Head.HEAD_AT_GPU
     assert memory.cpu_data()[0] == 2
 
 
 def test_the_range_is_no_longer_exposed_on_the_host_and_all_else_is():
     memory = both_hold()
-    expose(memory.ledger, HOST, shared=True)
-    expose(memory.ledger, ACCELERATOR, start=24)
-    refresh(memory.ledger, 8, 16, still_exposed=False)
+    expose(memory, HOST, shared=True)
+    expose(memory, ACCELERATOR, start=24)
+    refresh(memory, 8, 16, still_exposed=False)
     assert exposed(memory, HOST) == [(0, 8, True), (16, NBYTES, True)]
     assert exposed(memory, ACCELERATOR) == [(24, NBYTES, False)]
 
 
 def test_what_may_be_written_for_ever_can_stay_exposed():
     memory = both_hold()
-    expose(memory.ledger, HOST, shared=True)
+    expose(memory, HOST, shared=True)
     memory.gpu_data()
-    refresh(memory.ledger, 8, 16, still_exposed=True)
+    refresh(memory, 8, 16, still_exposed=True)
     assert exposed(memory, HOST) == [(0, NBYTES, True)]

@@ -102,10 +102,10 @@ def test_what_one_side_alone_holds_of_what_both_did(what, side):
     memory = made("both")
     for place in places("forwards"):
         if what == "exposures":
-            expose(memory.ledger, side, start=place, stop=place + 1)
-            assume_unaliased(memory.ledger, place, place + 1)
+            expose(memory, side, start=place, stop=place + 1)
+            assume_unaliased(memory, place, place + 1)
         else:
-            finish_write(memory.ledger, side, place, place + 1, "test")
+            finish_write(memory, side, place, place + 1, "test")
         assert len(memory.spans.holders) <= MAX_SPANS
         assert memory.spans.common(place, place + 1) == 1 << side
     assert list(newest(memory)) == counting().tolist()
@@ -148,7 +148,7 @@ def test_a_write_that_ends_takes_nothing_back_beside_a_map_that_was_never_too_lo
         use(memory, ACCELERATOR, MUTABLE, place, place + 1)[:] = NEW
     assert len(memory.spans.holders) == MAX_SPANS
     array[0] = 1
-    finish_write(memory.ledger, HOST, NBYTES - 8, NBYTES, "use")
+    finish_write(memory, HOST, NBYTES - 8, NBYTES, "use")
     assert memory.head_over(NBYTES - 1, NBYTES) is Head.HEAD_AT_GPU
     assert memory.cpu_data()[-1] == NEW
 
@@ -170,8 +170,8 @@ def test_a_long_map_that_nothing_can_join_is_longer():
     memory = made("host")
     for place in places("forwards"):
         use(memory, ACCELERATOR, MUTABLE, place, place + 1)
-    expose(memory.ledger, HOST)
-    expose(memory.ledger, ACCELERATOR)
+    expose(memory, HOST)
+    expose(memory, ACCELERATOR)
     assert len(memory.spans.holders) <= MAX_SPANS
     assert memory.cpu_data().tolist() == memory.gpu_data().tolist() == counting().tolist()
 
@@ -227,7 +227,7 @@ def test_what_is_computed_counts_although_the_map_got_too_long_meanwhile(read):
         use(memory, ACCELERATOR, MUTABLE, place, place + 2)
     assert memory.head_over(5, 6) is Head.HEAD_AT_GPU
     array[:] = NEW
-    finish_write(memory.ledger, HOST, 5, 6, "use")
+    finish_write(memory, HOST, 5, 6, "use")
     assert memory.head_over(5, 6) is Head.HEAD_AT_CPU
     assert memory.gpu_data()[4:8].tolist() == [1, NEW, 1, 1]
 

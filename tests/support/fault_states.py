@@ -38,7 +38,7 @@ def newest(memory: SyncedMemory) -> bytes:
         assert len(found) < 2, f"both sides hold bytes {run.start} to {run.stop}, and they differ"
         if found:
             contents[part] = np.frombuffer(found.pop(), np.uint8)
-        elif memory.ledger.source is not None:
+        elif memory.source is not None:
             fill_from_source(memory, contents[part], run.start)
     return contents.tobytes()
 
@@ -57,7 +57,7 @@ def held_by(memory: SyncedMemory, side: Side, run: Run) -> bytes:
 
 def fill_from_source(memory: SyncedMemory, contents: np.ndarray[Any, Any], start: int) -> None:
     """Read a part of a source without changing its state."""
-    source: Any = memory.ledger.source
+    source: Any = memory.source
     kept = source._contents
     source.fill(contents, start)
     source._contents = kept

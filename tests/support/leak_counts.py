@@ -16,8 +16,8 @@ from unittest import mock
 import syncblob
 from syncblob._locks_lost_in_fork import _notified
 from syncblob.devices.host import NumpyHome
-from syncblob.memory import operations, verify
-from syncblob.transfers import followers
+from syncblob.memory import operations
+from syncblob.transfers import followers, verify
 
 _PROC = Path("/proc/self")
 

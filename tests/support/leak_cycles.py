@@ -54,7 +54,7 @@ def parts():
     borrow = blob[0].mutable_cpu_data()
     kept = [np.asarray(blob[1].gpu), np.from_dlpack(blob[2].cpu)]
     blob[3].async_gpu_push()
-    expose(blob.memory.ledger, Side.ACCELERATOR, start=96, stop=100)
+    expose(blob.memory, Side.ACCELERATOR, start=96, stop=100)
     for _ in range(3):
         blob.cpu_data()
         blob.gpu_data()

@@ -178,7 +178,7 @@ def test_a_view_is_an_alias_and_leaves_the_kept_tensor_to_other_functions(view):
     for count in (1, 2):
         result = view(blob)
         assert kept(blob) is first
-        (lease,) = blob.memory.ledger.loans.of(0)
+        (lease,) = blob.memory.loans.of(0)
         assert lease.described().startswith("a tensor alias")
         assert __file__ in lease.described()
         result.add_(1)
@@ -197,7 +197,7 @@ def test_a_view_of_what_both_sides_hold_is_one_alias_and_makes_the_side_the_newe
         blob.gpu_data()
         with record_transfers() as log:
             result = view(part) if rows == slice(None) else torch.squeeze(part)
-        (lease,) = blob.memory.ledger.loans.of(0)
+        (lease,) = blob.memory.loans.of(0)
         assert not log
         assert part.head is Head.HEAD_AT_CPU
         with pytest.warns(StaleAliasWarning, match="a tensor alias"):

@@ -19,7 +19,7 @@ from syncblob._dtypes import SUPPORTED
 from syncblob._layout import Layout
 from syncblob._locks_lost_in_fork import Lock, if_free
 from syncblob._source_lines import Place
-from syncblob.devices import HOST, Side
+from syncblob.devices import HOST, Side, supervisors
 from syncblob.devices.base import Accelerator
 from syncblob.interop import export_numpy
 from syncblob.interop.adopt import adopt
@@ -27,7 +27,7 @@ from syncblob.memory import CONST, FRESH, NO_SHORTCUT, Access, Shortcut, SyncedM
 from syncblob.memory.accesses import expose
 from syncblob.memory.changes import finish_write
 from syncblob.memory.loans import BORROW, NO_LOANS
-from syncblob.memory.verify import verifying
+from syncblob.transfers.verify import verifying
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -277,11 +277,11 @@ class BlobCore:
                     layout = Layout(tuple(array.shape), array.dtype, home.strides(array))
                     origin = self.shortcut.buffer
                     if isinstance(origin, Place):
-                        expose(memory.ledger, Side.HOST, origin)
+                        expose(memory, Side.HOST, origin)
                     elif isinstance(origin, Accelerator):
                         memory.side_of(origin)
                     elif origin is not None:
-                        memory.ledger.history = (origin,)
+                        memory.history = (origin,)
                 else:
                     memory, layout = adopt(
                         array,
@@ -293,7 +293,7 @@ class BlobCore:
                     )
                     buffer = memory.buffer(memory.side_of(home))
                     array = home.own_view(buffer, layout, writable=not self.readonly)
-                shortcut = memory.ledger.shortcut(memory.side_of(home), layout)
+                shortcut = memory.shortcut(memory.side_of(home), layout)
                 # An interrupt or a fork before these lines changes nothing: without a memory, the
                 # array is the Blob. The memory comes last: a thread that finds the memory may copy
                 # from the array.
@@ -400,7 +400,7 @@ class BlobCore:
         if array is not None and shortcut.readable:
             # Only other sides have to be told of the write.
             held: Any = self.known_memory
-            buffer = acquire(held.ledger, shortcut.side, access, layout, reason)
+            buffer = acquire(held, shortcut.side, access, layout, reason)
             if shortcut.writable and shortcut.buffer is buffer:
                 return array
         memory = self.memory
@@ -430,7 +430,7 @@ class BlobCore:
                 # The copy may not stay up to date, and the caller would make another.
                 return None
             try:
-                buffer = acquire(memory.ledger, shortcut.side, CONST, layout, reason)
+                buffer = acquire(memory, shortcut.side, CONST, layout, reason)
             except MemoryError:
                 # The caller begins again, with fewer arrays in use.
                 return None
@@ -469,7 +469,7 @@ class BlobCore:
 
     def is_shared(self) -> bool:
         """Return whether a write concerns other sides: copies, or aliases, which it may spare."""
-        ledger, mine = self.memory.ledger, 1 << self.side
+        ledger, mine = self.memory, 1 << self.side
         uniform = ledger.spans.uniform
         if uniform is not None and uniform != mine:
             return True
@@ -488,7 +488,7 @@ class BlobCore:
         held = self.known_memory
         if held is not None and not (self.shortcut.writable and home is self.home):
             layout = self.layout
-            ledger = held.ledger
+            ledger = held
             side = held.side_of(home)
             with ledger.lock:
                 start, stop = layout.reach
@@ -502,7 +502,7 @@ class BlobCore:
 
     def _attach(self, memory: SyncedMemory, layout: Layout) -> tuple[Shortcut, Any]:
         """Get the shortcut, and an array over its buffer; None if there is none."""
-        shortcut = memory.ledger.shortcut(self.side, layout)
+        shortcut = memory.shortcut(self.side, layout)
         if shortcut is None or shortcut is NO_SHORTCUT or layout.stop > memory.nbytes:
             # The layout may be too large if another thread has resized the Blob meanwhile.
             return NO_SHORTCUT, None
@@ -665,7 +665,7 @@ class BlobCore:
             True returns a private, writable copy; False raises ValueError if a conversion is
             needed. A download into the Blob's own host memory is no copy.
         """
-        if dtype is None and copy is None and (HOST.direct or not verifying()):
+        if dtype is None and copy is None and not (supervisors and verifying()):
             array = self.raw_array
             if self.known_memory is None and self.home is HOST and array.flags.c_contiguous:
                 # A fresh Blob, whose memory will lie over this array.
@@ -689,17 +689,17 @@ class BlobCore:
             memory = self.memory
         layout = self.known_layout or self.layout
         side = self.accelerator_side(memory) if place & 1 else Side.HOST
-        buffer = acquire(memory.ledger, side, CONST, layout, reason)
+        buffer = acquire(memory, side, CONST, layout, reason)
         if kept is None:
             self._note_first_use(place, memory)
-            return buffer.view(memory.ledger.buffers.homes[side], layout, writable=False)
+            return buffer.view(memory.buffers.homes[side], layout, writable=False)
         # The Blob may have another diff now, because its base shares one.
         if kept.shortcut.buffer is not buffer or not kept.shortcut.readable:
             # Asks for the shortcut again.
             self.keep_arrays(place, memory)
             kept = self.accessor_arrays[place]
         if kept is None or kept.shortcut.buffer is not buffer:
-            return buffer.view(memory.ledger.buffers.homes[side], layout, writable=False)
+            return buffer.view(memory.buffers.homes[side], layout, writable=False)
         return kept.const.view()
 
     def borrow(self, place: int, access: Access, reason: str) -> Any:
@@ -715,7 +715,7 @@ class BlobCore:
             and (not diff or kept.shortcut.buffer is memory.whole(kept.shortcut.side))
         ):
             side = kept.shortcut.side
-            ledger = memory.ledger
+            ledger = memory
             if not kept.shortcut.writable:
                 acquire(ledger, side, access, layout, reason)
             if not kept.shortcut.writable:
@@ -753,15 +753,15 @@ class BlobCore:
             # Many have the same.
             once = _used_once.setdefault(once, once)
         self.accessor_arrays = once
-        if place & 1:
-            # A shortcut that is asked for would tell this.
-            memory.ledger.shortcuts.note_use()
+        if place & 1 and isinstance(memory.epoch, int):
+            # The next search for a buffer to evict sees a use only by a shortcut or an epoch.
+            memory.revoke_shortcuts()
 
     def keep_arrays(self, place: int, memory: SyncedMemory) -> None:
         """Keep arrays from which later accesses make views; see ``Home.kept_views``."""
         side = self.accelerator_side(memory) if place & 1 else Side.HOST
         layout: Layout = self.known_layout or self.layout
-        ledger = memory.ledger
+        ledger = memory
         shortcut = ledger.shortcut(side, layout)
         kept = self.accessor_arrays[place]
         if kept is not None and kept.shortcut is shortcut:

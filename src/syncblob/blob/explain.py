@@ -37,13 +37,7 @@ class Explanation:
     """The result of `Blob.explain`: rows of a label and a text, printed as a table.
 
     A notebook draws the two sides instead. It is a snapshot, which does not change with the Blob.
-
-    Attributes
-    ----------
-    title
-        Name, shape and dtype.
-    rows
-        Labels and texts.
+    `title` has name, shape and dtype, `rows` has labels and texts.
     """
 
     __slots__ = ("_memories", "rows", "title")
@@ -100,22 +94,13 @@ def _seen(blob: BlobCore, memory: SyncedMemory) -> MemorySeen:
     """Describe a memory of a Blob. Neither transfers nor synchronizes."""
     nbytes, layout = memory.nbytes, blob.layout
     side = blob.accelerator_side(memory)
-    head = f"{memory.head_of(layout, side).name}: {_meaning_of_head(memory, layout, side)}"
+    head = f"{memory.head_over(*layout.reach, side).name}: {_meaning_of_head(memory, layout, side)}"
     runs = list(memory.spans.runs(0, nbytes))
     homes = []
     for side in memory.sides:
-        loans = memory.ledger.loans.of(side)
-        mine = memory.ledger.buffers.alike(side)
-        lent = [
-            _alias(memory, side, loan)
-            for loan in loans
-            if not loan.exposed and loan.kind is not BORROW
-        ]
-        for exposure in [loan for loan in loans if loan.exposed]:
-            whose = f"the {side.name.lower()} side, to an alias of unknown lifetime"
-            where = _bytes(memory, exposure.start, exposure.stop)
-            text = f"{whose}, at {exposure.place.line.described()}{where}"
-            lent.append(Lent("exposed", text, exposure.start, exposure.stop))
+        mine = memory.buffers.alike(side)
+        loans = [x for x in memory.loans.of(side) if x.exposed or x.kind is not BORROW]
+        lent = [_lent(memory, side, loan) for loan in loans]
         lent.sort(key=lambda one: (_LABELS.index(one.label), one.start, one.stop))
         newest = union((run.start, run.stop) for run in runs if run.holders & mine)
         ended, allocated = [*_ended_borrows(memory, side)], memory.buffer(side) is not None
@@ -128,19 +113,21 @@ def _seen(blob: BlobCore, memory: SyncedMemory) -> MemorySeen:
     return MemorySeen(head, nbytes, view, part, homes, history)
 
 
-def _alias(memory: SyncedMemory, side: Side, alias: Loan) -> Lent:
-    """Describe an alias, and since when it is stale."""
-    start, stop = alias.start, alias.stop
-    alike = memory.ledger.buffers.alike(side)
+def _lent(memory: SyncedMemory, side: Side, loan: Loan) -> Lent:
+    """Describe an exposed range, or an alias, and since when it is stale."""
+    start, stop = loan.start, loan.stop
+    where = _bytes(memory, start, stop)
+    if loan.exposed:
+        whose = f"the {side.name.lower()} side, to an alias of unknown lifetime"
+        return Lent("exposed", f"{whose}, at {loan.place.line.described()}{where}", start, stop)
+    alike = memory.buffers.alike(side)
     lacking = sum(run.nbytes for run in memory.spans.lacking(start, stop, alike))
-    text = f"{alias.described()}{_bytes(memory, start, stop)}"
-    if alias.revoked:
-        text += "; read-only"
+    text = f"{loan.described()}{where}{'; read-only' if loan.revoked else ''}"
     if lacking:
-        noted = getattr(alias, "ended", None)
+        noted = getattr(loan, "ended", None)
         since = "" if noted is None else f" since {_access_of(noted)}"
         text += f"; {'partly ' if lacking < stop - start else ''}stale{since}"
-    return Lent("stale alias" if lacking else "alias", text, alias.start, alias.stop)
+    return Lent("stale alias" if lacking else "alias", text, start, stop)
 
 
 def _access_of(entry: Transition) -> str:
@@ -150,7 +137,7 @@ def _access_of(entry: Transition) -> str:
 def _ended_borrows(memory: SyncedMemory, side: Side) -> Iterator[str]:
     """Describe the last borrows that ended, are still alive, and cannot be written any more."""
     buffer = memory.buffer(side)
-    for array, ended, made in memory.ledger.loans.ended_borrows(side):
+    for array, ended, made in memory.loans.ended_borrows(side):
         where = ""
         if isinstance(buffer, np.ndarray) and np.may_share_memory(array, buffer):
             origin = buffer.__array_interface__["data"][0]
@@ -216,7 +203,7 @@ def _bytes(memory: SyncedMemory, start: int, stop: int) -> str:
 
 
 def _meaning_of_head(memory: SyncedMemory, layout: Layout, side: Side) -> str:
-    head = memory.head_of(layout, side)
+    head = memory.head_over(*layout.reach, side)
     if head is Head.SYNCED:
         return "both sides hold the newest contents"
     if head is Head.UNINITIALIZED:
@@ -229,7 +216,7 @@ def _meaning_of_head(memory: SyncedMemory, layout: Layout, side: Side) -> str:
     if head is Head.ELSEWHERE:
         holders = memory.spans.common(*layout.reach)
         newest = next(other for other in memory.sides if holders >> other & 1)
-    sticky = memory.ledger.loans.writers(layout.start, layout.stop, 1 << newest)
+    sticky = memory.loans.writers(layout.start, layout.stop, 1 << newest)
     why = ", and an alias may write there at any moment" if sticky else ""
     return f"the newest contents are on the {newest.name.lower()}{why}"
 
@@ -245,13 +232,13 @@ def _contents(memory: SyncedMemory, side: Side) -> str:
         return f"{where}no memory"
     nbytes = sum(window.nbytes for window in windows)
     runs = memory.spans.runs(0, memory.nbytes)
-    alike = memory.ledger.buffers.alike(side)
+    alike = memory.buffers.alike(side)
     held = sum(run.nbytes for run in runs if run.holders & alike)
     if held == memory.nbytes and memory.head is not Head.UNINITIALIZED:
         state = "up to date"
     else:
         state = f"{held} bytes up to date" if held else "older contents"
-    borrows = len([x for x in memory.ledger.loans.of(side) if x.kind is BORROW])
+    borrows = len([x for x in memory.loans.of(side) if x.kind is BORROW])
     lent = f", {counted(borrows, 'writable borrow')}" if borrows else ""
     same = "the same " if side and alike & 1 else ""
     return f"{where}{same}{nbytes} bytes, {state}{lent}{_note_on_speed(memory, side)}"

@@ -11,6 +11,7 @@ import numpy as np
 
 from syncblob._dtypes import SUPPORTED, as_dtype
 from syncblob._layout import Layout
+from syncblob._weak_list import Reference
 from syncblob.arrays.foreign import is_array
 from syncblob.arrays.native import array_of_tensor, native_array
 from syncblob.blob.core import NO_MEMORY, AnyBlob, BlobCore, fresh, making
@@ -19,7 +20,7 @@ from syncblob.blob.scalars import ZERO
 from syncblob.calls.choose_home import require_device_of
 from syncblob.calls.results import give, write_by
 from syncblob.calls.tables import Rules
-from syncblob.devices import HOST
+from syncblob.devices import HOST, supervisors
 from syncblob.devices.base import is_on_device
 from syncblob.interop.adopt import array_in
 from syncblob.memory import (
@@ -34,7 +35,6 @@ from syncblob.memory import (
 )
 from syncblob.memory.buffers import allocate_on_host
 from syncblob.memory.ledger import first_write
-from syncblob.memory.loans import Reference
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,7 +69,8 @@ def get_item(blob: AnyBlob, key: Any) -> AnyBlob:
     full = _full_index(key)
     if full is None:
         home = blob.home
-        index = _index_at_hand(home, key) if home.direct else None
+        direct = home.plain and not supervisors
+        index = _index_at_hand(home, key) if direct else None
         if index is not None:
             array = blob.raw_array
             if array is None or not blob.shortcut.readable:
@@ -85,7 +86,7 @@ def get_item(blob: AnyBlob, key: Any) -> AnyBlob:
         full = _full_index(key)
         if full is None:
             require_device_of("__getitem__", blob)
-            select = _select if home.direct else partial(from_the_start, _select)
+            select = _select if direct else partial(from_the_start, _select)
             return give(select(blob, key), _GETITEM, blob, home, ())
     array = blob.raw_array
     # The first condition is the usual case of the second.
@@ -94,7 +95,7 @@ def get_item(blob: AnyBlob, key: Any) -> AnyBlob:
     if array is not None:
         view = array[full]
         number = not (blob.shortcut.readable or view.shape)
-        if number and blob.memory.ledger.spans.uniform is None:
+        if number and blob.memory.spans.uniform is None:
             # A number is read next. In a split memory it would ask for its own few bytes each
             # time.
             blob.current_array()
@@ -113,11 +114,11 @@ def set_item(blob: BlobCore, key: Any, value: Any) -> None:
     """
     if blob.readonly:
         blob.require_writable("assignment")
-    if not HOST.direct:
+    if supervisors:
         require_device_of("__setitem__", blob)
     full = _EVERYTHING if key is Ellipsis else _full_index(key)
     if full is None:
-        index = _index_at_hand(blob.home, key) if blob.home.direct else None
+        index = _index_at_hand(blob.home, key) if blob.home.plain and not supervisors else None
         if index is None:
             key = _plain(key)
             full = _full_index(key)
@@ -130,7 +131,7 @@ def set_item(blob: BlobCore, key: Any, value: Any) -> None:
         return
     if number:
         _set_in_one_step(blob, full, value)
-    elif blob.home.direct:
+    elif blob.home.plain and not supervisors:
         _bring_and_set(blob, full, value)
     else:
         from_the_start(_bring_and_set, blob, full, value)
@@ -202,7 +203,7 @@ def _set_in_place(blob: BlobCore, index: Any, new: Any, *, whole: bool) -> bool:
             # The shortcut may have been revoked while the array was written.
             if not (shortcut.writable and blob.raw_array is array):
                 return False
-        if home.direct:
+        if home.plain and not supervisors:
             array[index] = new
         else:
             home.compute(operator.setitem, array, index, new)
@@ -219,7 +220,7 @@ def _make_writable(blob: BlobCore, *, whole: bool) -> Any:
     """Return the Blob's array if it may be written without a loss of other sides, else None."""
     held = blob.known_memory
     # The second is the usual case of `_is_shared`.
-    if held is NO_MEMORY or (held is not None and held.ledger.spans.uniform == _BOTH):
+    if held is NO_MEMORY or (held is not None and held.spans.uniform == _BOTH):
         return None
     if whole:
         # What a source or another side has must not be brought to be overwritten.
@@ -259,8 +260,9 @@ def _set_in_one_step(blob: BlobCore, full: Any, new: Any) -> None:
     with making.held:
         # Together, because another thread may replace both.
         array, over = blob.raw_array, blob.shortcut.buffer
+    direct = home.plain and not supervisors
     # NumPy checks the index.
-    target = None if array is None or not home.direct else array[full]
+    target = array[full] if direct and array is not None else None
     start = None if target is None or not target.size else whole.first(full)
     if full is _EVERYTHING:
         layout = whole
@@ -279,10 +281,10 @@ def _set_in_one_step(blob: BlobCore, full: Any, new: Any) -> None:
         # A number that NumPy does not take changes no state.
         np.empty((), layout.dtype)[()] = new
     untouched = full is _EVERYTHING and blob.known_memory is NO_MEMORY and home is HOST
-    if untouched and home.direct and _fill(blob, new):
+    if untouched and direct and _fill(blob, new):
         return
     memory, side = blob.memory, blob.side
-    if not home.direct:
+    if not direct:
         memory.write(side, OVERWRITE, layout, "__setitem__", operator.setitem, ..., new)
         return
 
@@ -295,7 +297,7 @@ def _set_in_one_step(blob: BlobCore, full: Any, new: Any) -> None:
         if written is not None:
             written.append(new)
 
-    acquire(memory.ledger, side, OVERWRITE, layout, "__setitem__", fill)
+    acquire(memory, side, OVERWRITE, layout, "__setitem__", fill)
 
 
 # --- keys ----------------------------------------------------------------------------------------
@@ -424,7 +426,9 @@ def _select(blob: BlobCore, key: tuple[Any, ...]) -> Any:
     _selected_shape(blob.shape, index)
     index = _index_in(home, key, index, "__getitem__")
     array = blob.array_in(home, CONST, "__getitem__")
-    return array[index] if home.direct else compute(home, operator.getitem, array, index)
+    if home.plain and not supervisors:
+        return array[index]
+    return compute(home, operator.getitem, array, index)
 
 
 def _value_at_hand(blob: BlobCore, value: Any) -> Any:

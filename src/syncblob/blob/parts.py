@@ -20,7 +20,7 @@ def evict(blob: BlobCore, side: str) -> int:
     """Free the buffers of a side; see `Blob.evict`."""
     if side not in {"cpu", "gpu"}:
         raise ValueError(f'expected "cpu" or "gpu", got {side!r}')
-    memory, ledger = blob.memory, blob.memory.ledger
+    memory, ledger = blob.memory, blob.memory
     # A Blob that is smaller than its memory stands for all of it, unless it is a view.
     start, stop = (0, memory.nbytes) if blob.base is None else blob.layout.reach
     gone = Side.HOST if side == "cpu" else blob.accelerator_side(memory)
@@ -38,7 +38,7 @@ def free(
 ) -> int:
     """Free the buffers of a side in a range, by default that of the Blob; see `SyncedMemory`."""
     memory = blob.memory
-    if not memory.windows(side) or (memory.ledger.loans.foreign >> side & 1 and not needed):
+    if not memory.windows(side) or (memory.loans.foreign >> side & 1 and not needed):
         return 0
     # Drops the Blob's own arrays, those on the host, too.
     blob.use_memory(memory)
@@ -75,7 +75,7 @@ def _walk_views(blob: BlobCore, views: Sequence[Any]) -> Iterator[Any]:
     if blob.home is HOST:
         yield from views
         return
-    buffers = blob.memory.ledger.buffers
+    buffers = blob.memory.buffers
     for view, following in itertools.zip_longest(views, views[1:]):
         of = view.layout.reach
         try:

@@ -26,7 +26,7 @@ def reduce(blob: BlobCore, protocol: Any) -> tuple[Callable[..., Any], tuple[Any
     memory, layout, existing = blob.memory, blob.layout, blob.existing_diff()
     bound_to = memory.accelerator
     where = str(blob.device), None if bound_to is None else str(bound_to.device)
-    if shared_memory.name_of(memory.ledger) is None:
+    if shared_memory.name_of(memory) is None:
         data, diff = (
             _contents(each, layout, out_of_band=int(protocol) >= _OUT_OF_BAND)
             for each in (memory, existing)
@@ -37,8 +37,8 @@ def reduce(blob: BlobCore, protocol: Any) -> tuple[Callable[..., Any], tuple[Any
     access = CONST if blob.readonly else MUTABLE
     memory.array(Side.HOST, access, layout, "pickle")
     if access is MUTABLE:
-        expose(memory.ledger, Side.HOST, start=layout.start, stop=layout.stop, shared=True)
-    block = shared_memory.name_of(memory.ledger), memory.nbytes
+        expose(memory, Side.HOST, start=layout.start, stop=layout.stop, shared=True)
+    block = shared_memory.name_of(memory), memory.nbytes
     diff = existing and _contents(existing, Layout.raw(existing.nbytes), out_of_band=False)
     placed = layout.shape, layout.dtype, layout.strides, layout.offset
     return _unpickle, (type(blob), placed, block, diff, where, blob.readonly)

@@ -28,14 +28,6 @@ def item(blob: BlobCore, indices: tuple[Any, ...]) -> Any:
     at_hand = array is not None and blob.home is HOST
     if at_hand and (shortcut.readable or blob.current_array() is array):
         return array.item(*indices)
-    if blob.known_memory is not None:
-        layout = blob.layout
-        buffer = blob.memory.newest(Side.HOST, layout)
-        if buffer is not None:
-            # Not by an access: another thread may have written on the device since, and would lose
-            # its borrow.
-            there: NDArray[Any] = HOST.own_view(buffer.array, layout, writable=False)
-            return there.item(*indices)
     shape = blob.shape
     # NumPy checks the indices.
     np.ndarray(shape, np.uint8, ZERO, 0, (0,) * len(shape)).item(*indices)
@@ -70,9 +62,10 @@ def element(blob: BlobCore, reason: str, index: tuple[int, ...] = ()) -> NDArray
     """
     key: Any = (*index, ...)
     home = blob.home
-    holders = None if blob.shortcut.readable else blob.memory.ledger.spans.uniform
+    holders = None if blob.shortcut.readable else blob.memory.spans.uniform
     if holders == 1 and home is not HOST:
-        # The host alone holds it.
+        # The host alone holds it. No access: another thread may have written on the device since,
+        # and would lose its borrow.
         layout = blob.layout
         buffer = blob.memory.newest(Side.HOST, layout)
         if buffer is not None:
@@ -92,7 +85,7 @@ def element(blob: BlobCore, reason: str, index: tuple[int, ...] = ()) -> NDArray
             if held is None:
                 copying = Copying(accelerator, reason, 0)
             else:
-                copying = held.ledger.buffers.copying(accelerator, reason)
+                copying = held.buffers.copying(accelerator, reason)
             place = 0
             if logged:
                 layout = blob.layout

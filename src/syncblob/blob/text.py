@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def describe(blob: BlobCore) -> str:
     """Return shape, dtype, device and head for `repr`. Causes no transfer."""
     const = ", const" if blob.readonly else ""
-    head = blob.memory.head_of(blob.layout)
+    head = blob.memory.head_over(*blob.layout.reach)
     return (
         f"shape={blob.shape}, dtype={blob.dtype.name}, device={blob.device}, "
         f"head={head.name}{const}"
@@ -40,7 +40,7 @@ def values_of(blob: BlobCore) -> str:
             return element(blob, "str")
         return blob.memory.gather(Side.HOST, block_of(blob.layout, key), "str")
 
-    homes: Any = blob.memory.ledger.buffers.homes[1:]
+    homes: Any = blob.memory.buffers.homes[1:]
     capturing = [home.device for home in homes if home.capturing]
     lacking = blob.memory.spans.lacking(blob.layout.start, blob.layout.stop, 1 << Side.HOST)
     if capturing and any(run.holders for run in lacking):

@@ -85,8 +85,7 @@ def plans_of_operator(name: str, kernel: Callable[..., Any], *, mirrored: bool =
             # torch's own operator, which Python tries next, computes the gradient.
             return NotImplemented
         operand: Any = array_of_tensor(other, keep=False)
-        home = like.home
-        if operand is None or operand.dtype not in SUPPORTED or not home.native or home.bounded:
+        if operand is None or operand.dtype not in SUPPORTED or not like.home.plain:
             operand = converted(other, like)
         if operand is NotImplemented:
             answer, operand = _by_foreign(name, kernel, x1, x2, like)
@@ -154,8 +153,7 @@ def plans_in_place(name: str, kernel: Callable[..., Any]) -> Cache:
 
     def foreign(like: Any, x2: Any) -> Any:
         operand: Any = array_of_tensor(x2, keep=False)
-        home = like.home
-        if operand is None or operand.dtype not in SUPPORTED or not home.native or home.bounded:
+        if operand is None or operand.dtype not in SUPPORTED or not like.home.plain:
             operand = converted(x2, like)
         if operand is not NotImplemented:
             return plans[type(operand)](like, operand)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from numpy import asarray, ndarray
 
 from syncblob._dtypes import SCALAR_CLASSES, SCALARS, SUPPORTED
+from syncblob._weak_list import Reference
 from syncblob.blob.core import BlobCore, fresh
 from syncblob.calls.aligned_results import keeps_dtype, out_for
 from syncblob.calls.choose_home import require_device_of
@@ -23,11 +24,10 @@ from syncblob.calls.operands import is_leaf, shape_only
 from syncblob.calls.results import array_beside, end_write, give, overwrite_by
 from syncblob.calls.tables import Rules, split_keys
 from syncblob.calls.texts import arguments, can_be_written, compiler
-from syncblob.devices import HOST
+from syncblob.devices import HOST, supervisors
 from syncblob.devices.host import LARGE
 from syncblob.interop.adopt import array_in
 from syncblob.memory import CONST, MUTABLE, from_the_start
-from syncblob.memory.loans import Reference
 from syncblob.memory.operations import leave_room, line
 from syncblob.transfers import may_compute_directly
 
@@ -45,8 +45,7 @@ Kinds = Mapping[int | str, type]
 _START = """
 def run({signature}):
     home = like.home
-    direct = home.direct
-    if not (direct or (home.native and not home.bounded)):
+    if not home.plain:
         return elsewhere(like, {given})
 """
 # On a device that queues work. Its arrays are not in use any more when the call has to begin again.
@@ -110,7 +109,7 @@ _SHAPE = """
     a{n} = shape_only({x})
 """
 _ASK = """
-    if not (direct or may_compute_directly(home, name)):
+    if supervisors and not may_compute_directly(home, name):
         return begin(like, {given})
 """
 _KEEP = """
@@ -215,6 +214,7 @@ _NAMES: dict[str, Any] = {
     "SUPPORTED": SUPPORTED,
     "line": line,
     "ndarray": ndarray,
+    "supervisors": supervisors,
 }
 _FUNCTIONS = (
     Reference,
@@ -360,7 +360,7 @@ class Plan:
     def _elsewhere(self, like: Any, *values: Any) -> Any:
         """Make a call on a device for which room may have to be made, or that queues work."""
         call = values if self._like is not None else (like, *values)
-        if like.home.queues and HOST.direct:
+        if like.home.queues and not supervisors:
             if self._queue is None:
                 known = {"Blob", *(["target"] if self._rules.check else [])}
                 simple = not self._rules.indexes and known >= {*self._roles.values()}
@@ -376,7 +376,7 @@ class Plan:
     def _is_certain(self, home: Home, values: tuple[Any, ...]) -> bool:
         """Return whether `run` surely makes a call, so that it may copy for it, once."""
         ready = self._target is None or values[self._target].shortcut.readable
-        certain = home.direct and ready
+        certain = home.plain and not supervisors and ready
         for n in self._items:
             certain = certain and _are_usual(values[n], home)
         if certain and self._rules.check is not None:

@@ -21,12 +21,14 @@ from syncblob.calls.nested import instances, replaced
 from syncblob.calls.operands import shape_only
 
 
-@lru_cache(maxsize=1024)
-def has_strangers(protocol: str, *kinds: type) -> bool:
-    """Return whether some types, other than Blob, implement a protocol in their own way."""
+def _has_strangers(protocol: str, *kinds: type) -> bool:
     return any(
         foreign.is_stranger(kind, protocol) for kind in kinds if not issubclass(kind, BlobCore)
     )
+
+
+# Returns whether some types, other than Blob, implement a protocol of NumPy's in their own way.
+has_strangers: Callable[..., bool] = lru_cache(maxsize=1024)(_has_strangers)
 
 
 def ufunc_with_strangers(ufunc: np.ufunc, method: str, inputs: Any, kwargs: Any) -> Any:

@@ -14,7 +14,7 @@ from syncblob.blob.core import BlobCore, fresh
 from syncblob.blob.scalars import element
 from syncblob.calls.nested import rebuilt
 from syncblob.calls.operands import adopted
-from syncblob.devices import HOST, Side
+from syncblob.devices import HOST, Side, supervisors
 from syncblob.interop.adopt import can_adopt
 from syncblob.memory import MUTABLE, OVERWRITE, compute, has_written
 from syncblob.memory.changes import finish_write
@@ -45,7 +45,7 @@ Overwrite = tuple["SyncedMemory", "Layout", Callable[[Any], Any]]
 
 def array_beside(x: Any, home: Home) -> Any:
     """Return an array for new contents that are stored later; None if another way is needed."""
-    late = home.direct and forgets_newest(x, x.side)
+    late = home.plain and not supervisors and forgets_newest(x, x.side)
     return home.empty(x.layout.shape, x.layout.dtype) if late else None
 
 
@@ -94,7 +94,7 @@ def write_by(
     try:
         memory.home(side).compute(function, *arguments)
     finally:
-        finish_write(memory.ledger, side, *layout.reach, reason)
+        finish_write(memory, side, *layout.reach, reason)
 
 
 # --- what a function returns ----------------------------------------------------------------------
@@ -175,7 +175,8 @@ def _give_array(
         return x.view_at(window.layout(home, array), readonly=rules.const)
     # Even reading the flags of an array whose elements overlap may warn.
     if rules.const or not can_adopt(array, home):
-        array = home.copy(array) if home.direct else compute(home, home.copy, array)
+        direct = home.plain and not supervisors
+        array = home.copy(array) if direct else compute(home, home.copy, array)
     return fresh(type(like), array, home)
 
 

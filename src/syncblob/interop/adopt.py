@@ -55,7 +55,7 @@ def adopt(
     layout = Layout(tuple(array.shape), array.dtype) if own else home.layout(array, base)
     memory = SyncedMemory.adopting(home.wrap(base), accelerator=backend, device=device)
     if not owned:
-        expose(memory.ledger, memory.side_of(home))
+        expose(memory, memory.side_of(home))
     return memory, layout
 
 

@@ -110,9 +110,9 @@ def interface(  # a Blob, and what is made of it
     newest contents, but it may be the test alone, so it makes a borrow. The second one exposes the
     memory, and must not repeat the warning. Numba reads it once, and keeps the address.
     """
-    exposed_before = is_exposed(memory.ledger, side, layout.start, layout.stop)
+    exposed_before = is_exposed(memory, side, layout.start, layout.stop)
     access = CONST if readonly or exposed_before else MUTABLE
-    unchanged = memory.head_of(layout, side) is Head.HEAD_AT_GPU
+    unchanged = memory.head_over(*layout.reach, side) is Head.HEAD_AT_GPU
     _require_dtype(layout, CUDA)
     memory.make_whole(side, layout, CUDA)
     home: Any = memory.home(side)
@@ -120,5 +120,5 @@ def interface(  # a Blob, and what is made of it
     # Those that are kept are alive, so no other buffer has their address.
     asked = any(array.data.ptr == each.data.ptr for each in kept)
     if access is not CONST and ((asked and unchanged) or user_instruction()[2] == "numba"):
-        expose(memory.ledger, side, start=layout.start, stop=layout.stop)
+        expose(memory, side, start=layout.start, stop=layout.stop)
     return home.describe(array, readonly=readonly), kept if asked else (*kept, array)

@@ -94,9 +94,9 @@ def attach(name: str, nbytes: int, device: Device | str | None) -> SyncedMemory:
     return _memory_over(_Block(shared, nbytes, creator=False), device)
 
 
-def name_of(ledger: Ledger) -> str | None:
+def name_of(memory: Ledger) -> str | None:
     """Return the name of a memory's host block; None for a part of a block or other memory."""
-    window: Any = ledger.buffers.windows[Side.HOST].whole
+    window: Any = memory.buffers.windows[Side.HOST].whole
     buffer = block = window and window.array
     while isinstance(block, np.ndarray):
         block = block.base
@@ -105,38 +105,56 @@ def name_of(ledger: Ledger) -> str | None:
     return block.name if buffer.ctypes.data == block.start else None
 
 
+class _BlockMemory(SyncedMemory):
+    """A memory over a block. As it ends, it brings there what is newer on a device."""
+
+    __slots__ = ("creator",)
+
+    # The process that made it; 0 once that is done. Absent if it was not made completely.
+    creator: int
+
+    def __del__(self) -> None:
+        """Bring what this process has written on a device only."""
+        creator, self.creator = getattr(self, "creator", 0), 0
+        # What a forked process has on its device may be what its parent wrote, and brought since.
+        if not creator or creator != os.getpid():
+            return
+        name, nbytes = name_of(self), self.nbytes
+        if name is None or self.spans.common(0, nbytes) & 1 << Side.HOST:
+            return
+        try:
+            with self.lock:
+                # This may run within any code: the context is new, so that its guards do not apply.
+                use = Side.HOST, CONST, Layout.raw(nbytes), "end of memory"
+                Context().run(acquire, self, *use)
+        except Exception as error:  # noqa: BLE001  # devices raise various errors
+            warn_user(
+                f"what this process has written on a device is lost to the shared memory {name!r}, "
+                "whose last Blob here has ended, because of "
+                f"{type(error).__name__}: {error}; read the Blob on the host before, as by "
+                "numpy.asarray",
+                RuntimeWarning,
+            )
+
+
+def _end(reference: weakref.ref[_BlockMemory]) -> None:
+    memory = reference()
+    if memory is not None:
+        memory.__del__()
+
+
 def _memory_over(block: _Block, device: Device | str | None) -> SyncedMemory:
     from multiprocessing.util import Finalize, register_after_fork
 
-    memory = SyncedMemory.adopting(np.asarray(block), device=device)
-    expose(memory.ledger, Side.HOST, shared=True)
+    memory = _BlockMemory.adopting(np.asarray(block), device=device)
+    memory.creator = os.getpid()
+    expose(memory, Side.HOST, shared=True)
     # Unlike `weakref.finalize`, this runs also at the end of processes that multiprocessing forks.
     # Such a process forgets what is registered when it starts, so we register again after that.
-    args = memory.ledger, os.getpid()
-    register = partial(Finalize, callback=_bring_newest, args=args, exitpriority=0)
+    register = partial(Finalize, callback=_end, args=(weakref.ref(memory),), exitpriority=0)
     register(memory)
     register_after_fork(memory, register)
     return memory
-
-
-def _bring_newest(ledger: Ledger, creator: int) -> None:
-    """Bring to the block, as a memory ends, what this process has written on a device only."""
-    name, nbytes = name_of(ledger), ledger.spans.nbytes
-    # What a forked process has on its device may be what its parent wrote, and brought since.
-    if name is None or os.getpid() != creator or ledger.spans.common(0, nbytes) & 1 << Side.HOST:
-        return
-    try:
-        with ledger.lock:
-            # This may run within any code: the context is new, so that its guards do not apply.
-            use = Side.HOST, CONST, Layout.raw(nbytes), "end of memory"
-            Context().run(acquire, ledger, *use)
-    except Exception as error:  # noqa: BLE001  # devices raise various errors
-        warn_user(
-            f"what this process has written on a device is lost to the shared memory {name!r}, "
-            f"whose last Blob here has ended, because of {type(error).__name__}: {error}; read the "
-            "Blob on the host before, as by numpy.asarray",
-            RuntimeWarning,
-        )
 
 
 def _attach_block(name: str) -> SharedMemory:

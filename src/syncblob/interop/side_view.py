@@ -119,7 +119,7 @@ class SideView(OrdinaryOperand):
         # Most consumers read the attribute twice: make one lease, but return the newest contents.
         leased = any(lender is memory for lender, _ in self._lent)
         access = self._access
-        if leased and memory.head_over(layout.start, layout.stop, side) is Head.HEAD_AT_GPU:
+        if leased and memory.head_over(*layout.reach, side) is Head.HEAD_AT_GPU:
             # The second read must not repeat a warning.
             access = CONST
         target = None if leased else self

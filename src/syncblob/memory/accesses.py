@@ -12,9 +12,9 @@ from syncblob.memory.ledger import note_use
 from syncblob.memory.loans import BORROW, EXPOSED, SHARED, Unannounced, announce, require_announced
 from syncblob.memory.room import Shortage
 from syncblob.memory.state_machine import CONST, MUTABLE, OVERWRITE, Access
-from syncblob.memory.verify import Watch
 from syncblob.memory.windows import provide
 from syncblob.transfers import open_logs
+from syncblob.transfers.verify import Watch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -200,14 +200,14 @@ def export_watched(
         # Borrows or aliases may write here legitimately, so a difference proves nothing. No bytes
         # overlap an eviction, which could not end their watch.
         return array
-    watch = ledger.watch = ledger.watch or Watch(ledger.lock, ledger.buffers)
+    watch = ledger.watch = ledger.watch or Watch(ledger.lock, ledger.buffers.containing)
     # The access may have renewed them.
-    ledger.shortcuts.revoke()
+    ledger.revoke_shortcuts()
     watch.add(owner if target is None else target, kind, side, layout.start, layout.stop)
     if ledger.watch is not watch:
         # A signal handler has written, and so ended a watch of nothing.
         ledger.watch = watch
-        ledger.shortcuts.revoke()
+        ledger.revoke_shortcuts()
     return array
 
 

@@ -23,7 +23,7 @@ from syncblob.devices.base import WRITERS
 from syncblob.memory.buffers import NO_WINDOWS, Window, Windows
 from syncblob.memory.ledger import REMEMBERED, Transition, note_arrival, note_use, noted_user
 from syncblob.memory.loans import NO_LOANS, require_announced, restore
-from syncblob.memory.operations import is_written_elsewhere, reside, running
+from syncblob.memory.operations import is_written_elsewhere, let_go, reside, running
 from syncblob.memory.spans import Run, Spans
 from syncblob.memory.state_machine import (
     COLUMNS,
@@ -266,15 +266,15 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
     change: Change | None = None
     uploads: Sequence[Upload] = ()
     done = False
-    shortcuts, buffers = ledger.shortcuts, ledger.buffers
+    buffers = ledger.buffers
     try:
         # Accesses that interrupt this on the same thread are refused from now on.
         ledger.moving = True
-        # As `Shortcuts.revoke`, without the call. From here on, not even a finaliser can make an
+        # As `revoke_shortcuts`, without the call. From here on, not even a finaliser can make an
         # alias.
         epoch = object()
-        shortcuts.epoch = epoch
-        for shortcut in [*shortcuts.known.values()]:
+        ledger.epoch = epoch
+        for shortcut in [*ledger.shortcuts.values()]:
             shortcut.readable = shortcut.writable = False
         if ledger.uploads:
             # A signal handler may have started one since the caller waited.
@@ -329,7 +329,7 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
             if 0 < side < len(buffers.homes):
                 reside(ledger, buffers.homes[side])
             # Before the exchange: afterwards, an interrupt could leave it to be granted again.
-            shortcuts.forget(side)
+            ledger.forget_shortcuts(side)
             if change.between is not None:
                 ledger.spans = change.between
             # Harmless before the map changes: bytes that the map does not count may hold anything.
@@ -347,7 +347,7 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
                 note_arrival(ledger, side, start, stop)
             elif counted:
                 note_use(ledger, side, start, stop)
-                epoch = shortcuts.epoch
+                epoch = ledger.epoch
             user = noted_user(ledger)
         if fill is not None:
             # Bytes that several sides hold are about to be overwritten here, perhaps only in part.
@@ -382,15 +382,15 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
             usable = newest & user
             for upload in ledger.uploads:
                 usable &= ~(1 << upload.side)
-            for shortcut in [*shortcuts.known.values()]:
+            for shortcut in [*ledger.shortcuts.values()]:
                 # Each time: a signal handler may run between two rounds, but not in one.
-                if shortcuts.epoch is epoch:
+                if ledger.epoch is epoch:
                     mine = 1 << shortcut.side
                     shortcut.readable = readable = usable & mine != 0
                     shortcut.writable = readable and newest == mine and not ledger.uploads
-            if shortcuts.epoch is not epoch:
+            if ledger.epoch is not epoch:
                 # Another thread has revoked the shortcuts meanwhile, which needs no lock.
-                shortcuts.revoke()
+                ledger.revoke_shortcuts()
     except BaseException as error:
         if written and change is not None:
             # An interrupt came right after the write. The parts that this side held before have the
@@ -460,13 +460,14 @@ def adopt(ledger: Ledger, side: Side, buffer: Any, announced: Collection[set[Loa
     ledger.forget_source(0, nbytes)
     ledger.await_uploads(side, OVERWRITE, 0, nbytes)
     ledger.compare_watch(side, 0, nbytes, writes=True)
+    buffers, replaced = ledger.buffers, ledger.buffers.windows[side].all
     commit(ledger, _plan_adoption, side, OVERWRITE, 0, nbytes, "adoption", (buffer, announced))
-    buffers = ledger.buffers
+    let_go(lambda kept: kept.buffer in replaced)
     for other in buffers.all_sides if buffers.shared else ():
         has = other is not side and buffers.windows[other].all
         if has and buffers.home(other).shared and buffers.home(side).shared:
             # The next access there shares the new buffer, if it can.
-            ledger.shortcuts.forget(other)
+            ledger.forget_shortcuts(other)
             buffers.windows[other] = NO_WINDOWS
             ledger.loans.live.difference_update(ledger.loans.of(other))
 
@@ -506,7 +507,7 @@ def leave(
     with ledger.lock:
         try:
             ledger.moving = True
-            ledger.shortcuts.revoke()
+            ledger.revoke_shortcuts()
             require_announced(ledger.loans, announced, 0, ledger.buffers.nbytes)
             if others:
                 leave(others[0], others[1:], give_up, announced)

@@ -19,8 +19,8 @@ from syncblob.memory.buffers import Buffers
 from syncblob.memory.loans import NO_LOANS, Loans
 from syncblob.memory.spans import Run, Spans
 from syncblob.memory.state_machine import CONST, Access, Head, head_over
-from syncblob.memory.verify import Watch
-from syncblob.transfers import count_avoided, followers, log_generation, open_logs
+from syncblob.transfers import count, followers, log_generation, open_logs
+from syncblob.transfers.verify import Watch
 
 if TYPE_CHECKING:
     from types import CodeType
@@ -126,65 +126,6 @@ FRESH = Shortcut(None, usable=True)
 NO_SHORTCUT = Shortcut(None)
 
 
-class Shortcuts:
-    """The shortcuts of a memory.
-
-    Use it under the memory's lock. Only `revoke` needs none: at worst, it makes accesses slower.
-    """
-
-    __slots__ = ("epoch", "known")
-
-    def __init__(self) -> None:
-        # Replaced whenever any shortcut is cleared.
-        self.epoch: object = object()
-        # By side, start and stop. That of everything is valid for any part. They stay with the
-        # buffer, so that arrays are current again when their side is.
-        self.known: dict[tuple[int, int, int], Shortcut] = _NONE_KNOWN
-
-    def of(self, key: tuple[Side, int, int], buffer: Any) -> Shortcut:
-        """Return the shortcut of a range of a side, for its window."""
-        if self.known is _NONE_KNOWN:
-            self.known = {}
-        known = self.known
-        shortcut = known.get(key)
-        if shortcut is None or shortcut.buffer is not buffer:
-            if len(known) >= _MOST_SHORTCUTS:
-                self.forget()
-            new = Shortcut(buffer, key[0])
-            # A signal handler or a finaliser may have made one meanwhile. None can run from here
-            # on: nothing is called. So no shortcut that may be used is ever unknown.
-            shortcut = known[key] if key in known else None  # noqa: SIM401  # `get` is a call
-            if shortcut is None or shortcut.buffer is not buffer:
-                if shortcut is not None:
-                    shortcut.readable = shortcut.writable = False
-                known[key] = shortcut = new
-        return shortcut
-
-    def forget(self, side: int | None = None) -> None:
-        """Let go of the windows of a side, because it gets others, or of all."""
-        known = self.known
-        for key in list(known):
-            # Nothing is called here, so an interrupt leaves none that is unknown and usable.
-            if (side is None or key[0] == side) and key in known:
-                shortcut = known[key]
-                shortcut.readable = shortcut.writable = False
-                del known[key]
-
-    def revoke(self, epoch: object = None) -> None:
-        """Let the next accesses ask again. `epoch` is a new one, if it means something."""
-        epoch = epoch or object()
-        while self.epoch is not epoch:
-            # Repeated if a thread under the lock may have granted some since: it compares epochs.
-            self.epoch = epoch
-            for shortcut in list(self.known.values()):
-                shortcut.readable = shortcut.writable = False
-
-    def note_use(self) -> None:
-        """Let the next search for a buffer to evict see a use without a shortcut."""
-        if type(self.epoch) is not object:
-            self.revoke()
-
-
 class Ledger:
     """The state of a memory."""
 
@@ -205,48 +146,38 @@ class Ledger:
     # changes sets and dicts, and copies them into lists, under their locks. So every thread sees
     # the assignments of another in their order, and a record before what is read after it.
 
-    __slots__ = (
-        "__weakref__",
-        "buffers",
-        "follows_logs",
-        "history",
-        "last_used",
-        "loans",
-        "lock",
-        "moving",
-        "shortcuts",
-        "source",
-        "span_limit",
-        "spans",
-        "uploads",
-        "watch",
-    )
+    __slots__ = {
+        "__weakref__": None,
+        "buffers": "The windows of each side.",
+        "epoch": "Replaced whenever any shortcut is revoked.",
+        "follows_logs": "Whether opened logs revoke the shortcuts.",
+        "history": "The last transitions, oldest first.",
+        "last_used": "While a log is open: its generation, and the side that last used each byte.",
+        "loans": "What has been handed out; see `own_loans`.",
+        "lock": "Held while any of this changes.",
+        "moving": "Whether bytes are moving. An access that interrupts this is refused.",
+        "shortcuts": "By side, start and stop. That of everything is valid for any part.",
+        "source": "The initial contents; None for zeros, and once every byte has been used.",
+        "span_limit": "The number of spans above which some are joined; 0 if never reached.",
+        "spans": "The map of the bytes: which sides hold each of them.",
+        "uploads": "The asynchronous copies that later accesses may have to wait for.",
+        "watch": "The const exports that `verified_const` checks, or None.",
+    }
 
     def __init__(self, nbytes: int, accelerator: Accelerator | None, source: Source | None) -> None:
         self.buffers: Buffers = Buffers(nbytes, accelerator)
-        # The map of the bytes.
         self.spans: Spans = Spans.whole(nbytes, 0)
-        # What has been handed out; see `own_loans`.
         self.loans: Loans = NO_LOANS
-        # The asynchronous copies that later accesses may have to wait for.
         self.uploads: tuple[Upload, ...] = ()
-        # True while bytes are moving or the state is about to change. An access that interrupts
-        # this, on the same thread, is refused.
         self.moving: bool = False
-        self.shortcuts: Shortcuts = Shortcuts()
-        # Whether opened logs revoke them.
+        self.shortcuts: dict[tuple[int, int, int], Shortcut] = _NONE_KNOWN
+        self.epoch: object = None
         self.follows_logs: bool = False
-        # The const exports that `verified_const` checks.
         self.watch: Watch | None = None
-        # The initial contents; None for zeros, and once every byte has been used.
         self.source: Source | None = source
-        # The number of spans above which some are joined; 0 if that has never happened.
         self.span_limit: int = 0
-        # The last transitions, oldest first.
         self.history: tuple[Transition, ...] = ()
-        # While a log is open: its generation, and the side that last used each byte.
         self.last_used: tuple[int, Spans] | None = None
-        # Held while any of this changes.
         self.lock: threading.RLock = threading.RLock()
         notify(self)
 
@@ -255,6 +186,8 @@ class Ledger:
     def side_of(self, home: Home) -> Side:
         """Return the side of a home. A further accelerator gets one when it is first used."""
         buffers = self.buffers
+        if buffers.accelerator is home:
+            return Side.ACCELERATOR
         # A signal handler may add one, too, in the middle of this.
         while home not in buffers.homes:
             with self.lock:
@@ -265,54 +198,12 @@ class Ledger:
 
     @property
     def aliased(self) -> bool:
-        """Whether a writable alias of any side may be alive."""
+        """Whether a writable alias of either side may be alive."""
         return bool(self.loans.live) and self.loans.may_be_written
 
     def is_alone(self, side: int, start: int, stop: int) -> bool:
         """Tell whether a side is the only holder of a range. Of no elements, every side is."""
         return self.spans.any(start, stop) == 1 << side or (start >= stop and self.spans.nbytes > 0)
-
-    def shortcut(self, side: Side, layout: Layout) -> Shortcut | None:
-        """Return the shortcut for arrays over a layout on one side, up to date.
-
-        Does not wait for transfers: while one is under way, nothing can be used at once. None if no
-        buffer or window of the side contains the range. It is the same object as long as the side
-        has the same buffer, unless the sides hold different parts of the memory.
-        """
-        buffers = self.buffers
-        if not buffers.windows[side].all:
-            return None
-        if self.moving:
-            return NO_SHORTCUT
-        # Use `with`: after a plain `acquire()` an interrupt could leave the lock held.
-        with self.lock:
-            shortcuts = self.shortcuts
-            if not self.follows_logs and buffers.on_several_sides:
-                # Only memories with buffers on several sides tell logs anything.
-                followers.add(self)
-                self.follows_logs = True
-            if self.uploads:
-                self.forget_arrived()
-            # Before all that it concerns is read: the shortcut may be revoked, and forgotten, then.
-            epoch = shortcuts.epoch
-            buffer = buffers.windows[side].whole
-            part = buffer is None or self.spans.uniform is None
-            start, stop = (layout.start, layout.stop) if part else (0, self.spans.nbytes)
-            if buffer is None:
-                buffer = buffers.containing(side, start, stop)
-                if buffer is None:
-                    # No window contains the range, or another thread has evicted the buffer.
-                    return None
-            shortcut = shortcuts.of((side, start, stop), buffer)
-            usable = self.usable(side, start, stop)
-            # A signal handler or a finaliser that changed anything since has revoked the shortcuts.
-            # None can run between this comparison and the assignments: nothing is called there.
-            # Without a GIL, another thread may open a log there: see below.
-            shortcut.readable, shortcut.writable = usable if shortcuts.epoch is epoch else _UNUSABLE
-            if shortcuts.epoch is not epoch:
-                # Another thread has opened a log, which needs no lock.
-                shortcuts.revoke()
-            return shortcut
 
     def usable(self, side: Side, start: int, stop: int) -> tuple[bool, bool]:
         """Compute the attributes of a shortcut, under the lock: readable and writable."""
@@ -339,6 +230,90 @@ class Ledger:
         """Whether a copy to a side is under way. Reads on the other side do not wait for it."""
         # Nearly always there is one, or two.
         return side in [upload.side for upload in self.uploads]
+
+    # --- shortcuts -------------------------------------------------------------------------------
+
+    def shortcut(self, side: Side, layout: Layout) -> Shortcut | None:
+        """Return the shortcut for arrays over a layout on one side, up to date.
+
+        Does not wait for transfers: while one is under way, nothing can be used at once. None if no
+        buffer or window of the side contains the range. It is the same object as long as the side
+        has the same buffer, unless the sides hold different parts of the memory.
+        """
+        buffers = self.buffers
+        if not buffers.windows[side].all:
+            return None
+        if self.moving:
+            return NO_SHORTCUT
+        # Use `with`: after a plain `acquire()` an interrupt could leave the lock held.
+        with self.lock:
+            if not self.follows_logs and buffers.on_several_sides:
+                # Only memories with buffers on several sides tell logs anything.
+                followers.add(self)
+                self.follows_logs = True
+            if self.uploads:
+                self.forget_arrived()
+            # Before all that it concerns is read: the shortcut may be revoked, and forgotten, then.
+            epoch = self.epoch
+            buffer = buffers.windows[side].whole
+            part = buffer is None or self.spans.uniform is None
+            start, stop = (layout.start, layout.stop) if part else (0, self.spans.nbytes)
+            if buffer is None:
+                buffer = buffers.containing(side, start, stop)
+                if buffer is None:
+                    # No window contains the range, or another thread has evicted the buffer.
+                    return None
+            shortcut = self._known_shortcut((side, start, stop), buffer)
+            usable = self.usable(side, start, stop)
+            # A signal handler or a finaliser that changed anything since has revoked the shortcuts.
+            # None can run between this comparison and the assignments: nothing is called there.
+            # Without a GIL, another thread may open a log there: see below.
+            shortcut.readable, shortcut.writable = usable if self.epoch is epoch else _UNUSABLE
+            if self.epoch is not epoch:
+                # Another thread has opened a log, which needs no lock.
+                self.revoke_shortcuts()
+            return shortcut
+
+    def _known_shortcut(self, key: tuple[Side, int, int], buffer: Any) -> Shortcut:
+        """Return the shortcut of a range of a side, for its window."""
+        if self.shortcuts is _NONE_KNOWN:
+            self.shortcuts = {}
+        known = self.shortcuts
+        shortcut = known.get(key)
+        if shortcut is None or shortcut.buffer is not buffer:
+            if len(known) >= _MOST_SHORTCUTS:
+                self.forget_shortcuts()
+            new = Shortcut(buffer, key[0])
+            # A signal handler or a finaliser may have made one meanwhile. None can run from here
+            # on: nothing is called. So no shortcut that may be used is ever unknown.
+            shortcut = known[key] if key in known else None  # noqa: SIM401  # `get` is a call
+            if shortcut is None or shortcut.buffer is not buffer:
+                if shortcut is not None:
+                    shortcut.readable = shortcut.writable = False
+                known[key] = shortcut = new
+        return shortcut
+
+    def forget_shortcuts(self, side: int | None = None) -> None:
+        """Let go of the windows of a side, because it gets others, or of all. Needs the lock."""
+        known = self.shortcuts
+        for key in list(known):
+            # Nothing is called here, so an interrupt leaves none that is unknown and usable.
+            if (side is None or key[0] == side) and key in known:
+                shortcut = known[key]
+                shortcut.readable = shortcut.writable = False
+                del known[key]
+
+    def revoke_shortcuts(self, epoch: object = None) -> None:
+        """Let the next accesses ask again. `epoch` is a new one, if it means something.
+
+        Needs no lock: at worst, it makes accesses slower.
+        """
+        epoch = epoch or object()
+        while self.epoch is not epoch:
+            # Repeated if a thread under the lock may have granted some since: it compares epochs.
+            self.epoch = epoch
+            for shortcut in list(self.shortcuts.values()):
+                shortcut.readable = shortcut.writable = False
 
     # --- what has been handed out ----------------------------------------------------------------
 
@@ -434,7 +409,7 @@ class Ledger:
 
     def take_from(self, side: Side, start: int, stop: int) -> None:
         """Let a side no longer hold the bytes of a range that others hold, too."""
-        self.shortcuts.revoke()
+        self.revoke_shortcuts()
         runs = self.spans.runs(start, stop)
         mine = 1 << side
         self.spans = self.spans.replaced(
@@ -468,9 +443,9 @@ class Ledger:
 
     def lose(self) -> None:
         """Refuse all accesses from now on: another thread held the lock during a fork."""
-        self.shortcuts.revoke()
+        self.revoke_shortcuts()
         # With a watch, every access takes the lock.
-        self.watch = Watch(self.lock, self.buffers)
+        self.watch = Watch(self.lock, self.buffers.containing)
         self.lock = LostLock()  # type: ignore[assignment]  # stands in for the lock
 
 
@@ -485,13 +460,13 @@ def note_use(ledger: Ledger, side: Side, start: int, stop: int) -> None:
     if is_use_noted(ledger, side, start, stop):
         return
     # The next use of another side is to be recorded, too.
-    ledger.shortcuts.revoke()
+    ledger.revoke_shortcuts()
     last = _last_used(ledger)
     mine, runs = 1 << side, () if last is None else last.runs(start, stop)
     used = [run for run in runs if run.holders and run.holders != mine]
     held = [each for run in used for each in ledger.spans.runs(*run[:2]) if each.holders & mine]
     if held:
-        count_avoided(sum(each.nbytes for each in held))
+        count("avoided", sum(each.nbytes for each in held))
     note_arrival(ledger, side, start, stop)
 
 

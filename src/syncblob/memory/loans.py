@@ -18,16 +18,15 @@ a loan may vanish between any two steps here.
 
 from __future__ import annotations
 
-import weakref
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from syncblob._source_lines import Place, user_instruction, warn_user
+from syncblob._weak_list import Reference
 from syncblob.errors import StaleAliasWarning
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
-    from typing import ClassVar
 
     from numpy.typing import NDArray
 
@@ -56,15 +55,6 @@ _NAMED_AT_MOST = 3
 
 # How often an access warns, and looks for aliases that were made since, before it gives up.
 _MOST_WARNINGS = 100
-
-
-class Reference(weakref.ref[Any]):
-    """A weak reference that is only equal to itself: arrays compare element by element."""
-
-    __slots__ = ()
-
-    __hash__: ClassVar[Callable[[Any], int]] = object.__hash__
-    __eq__: ClassVar[Callable[[Any, object], bool]] = object.__eq__
 
 
 class Loan(Reference):

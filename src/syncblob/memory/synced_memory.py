@@ -10,7 +10,7 @@ import operator
 from collections import deque
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, Never
+from typing import TYPE_CHECKING, Any, Never, Self
 
 from syncblob._layout import Layout
 from syncblob.arrays.native import buffer_of
@@ -26,9 +26,9 @@ from syncblob.memory.room import compute, from_the_start, in_room
 from syncblob.memory.sources import Source
 from syncblob.memory.spans import Spans
 from syncblob.memory.state_machine import CONST, MUTABLE, OVERWRITE, Access, Head, head_over
-from syncblob.memory.verify import verifying
-from syncblob.memory.windows import divisible, evict, grow
+from syncblob.memory.windows import divisible, free, grow
 from syncblob.transfers import open_logs
+from syncblob.transfers.verify import verifying
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,11 +38,10 @@ if TYPE_CHECKING:
 
     from syncblob.devices.base import Accelerator, Home
     from syncblob.memory.accesses import HandOut
-    from syncblob.memory.ledger import Transition
     from syncblob.memory.sources import Function
 
 
-class SyncedMemory:
+class SyncedMemory(Ledger):
     """A number of bytes with at most one buffer on the host and on each accelerator.
 
     The newest contents of each byte are on the host, on an accelerator, or on several. The memory
@@ -79,11 +78,9 @@ class SyncedMemory:
     ----------
     device_home
         The home of `device`.
-    ledger
-        The state. Functions of this package change it.
     """
 
-    __slots__ = ("__weakref__", "device_home", "ledger")
+    __slots__ = ("device_home",)
 
     def __init__(
         self,
@@ -102,8 +99,8 @@ class SyncedMemory:
             device = Device(device)
         accelerator = home_accelerator(device)
         initial = None if source is None else Source(source, nbytes)
-        self.ledger: Ledger = Ledger(nbytes, accelerator, initial)
-        self.ledger.buffers.name = name
+        super().__init__(nbytes, accelerator, initial)
+        self.name = name
         self.device_home: Home = HOST if accelerator is None else accelerator
 
     @classmethod
@@ -113,7 +110,7 @@ class SyncedMemory:
         *,
         accelerator: Accelerator | None = None,
         device: Device | str | None = None,
-    ) -> SyncedMemory:
+    ) -> Self:
         """Make a memory over an existing writable buffer, without a copy.
 
         The device is by default that of the accelerator, else the default device.
@@ -123,10 +120,10 @@ class SyncedMemory:
         nbytes = buffer.nbytes
         memory = cls(nbytes, device=device)
         side = Side.HOST if accelerator is None else memory.side_of(accelerator)
-        memory.ledger.buffers.windows[side] = Windows(nbytes, Window(0, nbytes, buffer))
-        memory.ledger.spans = Spans.whole(nbytes, 1 << side)
+        memory.buffers.windows[side] = Windows(nbytes, Window(0, nbytes, buffer))
+        memory.spans = Spans.whole(nbytes, 1 << side)
         if accelerator is not None:
-            reside(memory.ledger, accelerator)
+            reside(memory, accelerator)
         return memory
 
     # --- Caffe's accessors -----------------------------------------------------------------------
@@ -198,7 +195,7 @@ class SyncedMemory:
             )
         if accelerator is not None:
             side = self.side_of(accelerator)
-        announcing(self.ledger, "adoption", adopt, side, buffer)
+        announcing(self, "adoption", adopt, side, buffer)
 
     def async_gpu_push(
         self,
@@ -274,8 +271,8 @@ class SyncedMemory:
         stop = self.nbytes if stop is None else stop
         # What leaves the host needs room on the accelerator.
         refuge = Side.HOST if side else Side.ACCELERATOR
-        use = partial(evict, needed=needed)
-        freed: int = self._in_room(refuge, "evict", use, side, start, stop)
+        use = partial(free, needed=needed)
+        freed: int = self._in_room(refuge, "evict", use, side, (start, stop))
         return freed
 
     # --- attributes ------------------------------------------------------------------------------
@@ -283,52 +280,36 @@ class SyncedMemory:
     @property
     def nbytes(self) -> int:
         """The number of bytes."""
-        return self.ledger.buffers.nbytes
+        return self.buffers.nbytes
 
     @property
     def head(self) -> Head:
         """Where the newest contents are. Never moves anything."""
-        spans = self.ledger.spans
+        spans = self.spans
         return head_over(spans, 0, spans.nbytes)
 
     def head_over(self, start: int, stop: int, side: Side = Side.ACCELERATOR) -> Head:
         """Return the head of a range, for the host and one accelerator. Never moves anything."""
-        return head_over(self.ledger.spans, start, stop, side)
-
-    def head_of(self, layout: Layout, side: Side = Side.ACCELERATOR) -> Head:
-        """Return the head of the range of an access through a layout. Never moves anything."""
-        return self.head_over(*layout.reach, side)
-
-    @property
-    def spans(self) -> Spans:
-        """The map of the bytes: which sides hold each of them."""
-        return self.ledger.spans
+        return head_over(self.spans, start, stop, side)
 
     @property
     def name(self) -> str:
         """The name of this memory in the log and in `Blob.explain`; empty if it has none."""
-        return self.ledger.buffers.name
+        return self.buffers.name
 
     @name.setter
     def name(self, name: str) -> None:
-        self.ledger.buffers.name = name
+        self.buffers.name = name
 
     @property
     def accelerator(self) -> Accelerator | None:
         """The backend of the first accelerator that it was made for or used on; None before."""
-        return self.ledger.buffers.accelerator
+        return self.buffers.accelerator
 
     @property
     def sides(self) -> tuple[Side, ...]:
         """The sides: the host, and each accelerator that it was made for or used on."""
-        return self.ledger.buffers.all_sides
-
-    def side_of(self, home: Home) -> Side:
-        """Return the side of a home. A further accelerator gets one when it is first used."""
-        ledger = self.ledger
-        if ledger.buffers.accelerator is home:
-            return Side.ACCELERATOR
-        return Side.HOST if home is HOST else ledger.side_of(home)
+        return self.buffers.all_sides
 
     @property
     def device(self) -> Device:
@@ -338,64 +319,53 @@ class SyncedMemory:
     @property
     def blank(self) -> bool:
         """Whether it has not been accessed yet and has no source, so that it reads as zeros."""
-        return self.ledger.source is None and self.ledger.spans.uniform == 0
-
-    @property
-    def aliased(self) -> bool:
-        """Whether a writable alias of either side may be alive."""
-        return self.ledger.aliased
-
-    @property
-    def history(self) -> tuple[Transition, ...]:
-        """The last transitions, oldest first."""
-        return self.ledger.history
+        return self.source is None and self.spans.uniform == 0
 
     def _used(self) -> set[Any]:
         """Return what an operation on this memory uses: the ledger, and its homes."""
-        return {self.ledger, *self.ledger.buffers.homes}
+        return {self, *self.buffers.homes}
 
     def home(self, side: Side) -> Home:
         """Return the home of one side; see `Buffers.home`."""
-        return self.ledger.buffers.home(side)
+        return self.buffers.home(side)
 
     def buffer(self, side: Side) -> Any:
         """Return the buffer of one side, up to date or not; None if it has none of everything."""
-        window = self.ledger.buffers.windows[side].whole
+        window = self.buffers.windows[side].whole
         return None if window is None else window.array
 
     def whole(self, side: Side) -> Window | None:
         """Return the window of one side that is everything; None if there is none."""
-        return self.ledger.buffers.windows[side].whole
+        return self.buffers.windows[side].whole
 
     def windows(self, side: Side) -> tuple[Window, ...]:
         """Return the windows of one side."""
-        return self.ledger.buffers.windows[side].all
+        return self.buffers.windows[side].all
 
     def newest(self, side: int, layout: Layout) -> Window | None:
         """Return a side's window if a const access may read it as it is, else None."""
-        ledger = self.ledger
-        spans = ledger.spans
+        spans = self.spans
         held = spans.uniform
         if held is None:
             held = spans.common(*layout.reach)
-        if not held & (1 << side) or ledger.watch is not None:
+        if not held & (1 << side) or self.watch is not None:
             return None
-        if ledger.buffers.shared and ledger.aliased:
+        if self.buffers.shared and self.aliased:
             return None
-        if ledger.uploads and ledger.awaits(side):
+        if self.uploads and self.awaits(side):
             return None
-        buffer = ledger.buffers.windows[side].whole
+        buffer = self.buffers.windows[side].whole
         if buffer is None and side:
-            buffer = ledger.buffers.containing(side, *layout.reach)
+            buffer = self.buffers.containing(side, *layout.reach)
         # Another thread may have evicted the side since, and made another buffer.
-        return buffer if ledger.spans is spans else None
+        return buffer if self.spans is spans else None
 
     def peek_at_source(self) -> NDArray[np.uint8] | None:
         """Return the bytes of the source, and keep nothing. The memory stays UNINITIALIZED.
 
         None if there is no source, or if the memory has been accessed.
         """
-        source = self.ledger.source
+        source = self.source
         if source is None or self.spans.uniform != 0:
             return None
         return source.peek()
@@ -422,16 +392,16 @@ class SyncedMemory:
         Another thread may have evicted it before: an operation pins whole buffers only, and windows
         are kept by the arrays over them.
         """
-        if not side or window is self.ledger.buffers.windows[side].whole:
+        if not side or window is self.buffers.windows[side].whole:
             return True
-        with self.ledger.lock:
-            return self.ledger.buffers.containing(side, *layout.reach) is window
+        with self.lock:
+            return self.buffers.containing(side, *layout.reach) is window
 
     def acquire(self, side: Side, access: Access, layout: Layout, reason: str) -> Any:
         """Prepare one side for an access, as `array` does, and return its window."""
         # To read what is there changes no state, so it needs no lock.
         buffer = None if open_logs or access is not CONST else self.newest(side, layout)
-        return acquire(self.ledger, side, access, layout, reason) if buffer is None else buffer
+        return acquire(self, side, access, layout, reason) if buffer is None else buffer
 
     def write(
         self,
@@ -447,10 +417,9 @@ class SyncedMemory:
         The function gets the array, then `args`, under the lock. What an overwrite discards is kept
         until it has returned. So even after an interrupt the contents are the old or the new ones.
         """
-        ledger = self.ledger
 
         def fill(buffer: Window, written: list[object] | None = None) -> None:
-            home = ledger.buffers.home(side)
+            home = self.buffers.home(side)
             array = buffer.view(home, layout, writable=True, own=True)
             if written is None:
                 home.compute(function, array, *args)
@@ -462,15 +431,14 @@ class SyncedMemory:
             finally:
                 home.used(array, *args)
 
-        acquire(ledger, side, access, layout, reason, fill)
+        acquire(self, side, access, layout, reason, fill)
 
     def lend(self, side: Side, access: Access, layout: Layout, reason: str) -> Any:
         """Return an array as `array` does, as a borrow: its write permission can be revoked."""
         if access is CONST:
             return self.array(side, access, layout, reason)
-        ledger = self.ledger
         # Asked first, because nearly every side has a buffer, and to find its home takes longer.
-        if side and ledger.buffers.windows[side].whole is None and not self.home(side).native:
+        if side and self.buffers.windows[side].whole is None and not self.home(side).native:
             # Such a borrow cannot be ended when its window is replaced.
             self.make_whole(side, layout, reason)
         return self._hand_out(side, access, layout, reason, borrow)
@@ -507,19 +475,18 @@ class SyncedMemory:
         self, side: Side, access: Access, layout: Layout, reason: str, hand_out: HandOut
     ) -> Any:
         """Prepare a side for an access that may write, and hand out an array over it."""
-        ledger = self.ledger
         while True:
-            window: Any = acquire(ledger, side, access, layout, reason)
+            window: Any = acquire(self, side, access, layout, reason)
             start, stop = layout.reach
-            with ledger.lock:
+            with self.lock:
                 # Another thread may have used the memory since, or replaced the window.
-                there: Any = ledger.buffers.containing(side, start, stop)
-                if there is not window or not ledger.is_alone(side, start, stop):
+                there: Any = self.buffers.containing(side, start, stop)
+                if there is not window or not self.is_alone(side, start, stop):
                     continue
-                ledger.compare_watch(side, start, stop, writes=True)
-                array = hand_out(ledger, side, window, layout)
+                self.compare_watch(side, start, stop, writes=True)
+                array = hand_out(self, side, window, layout)
                 # A signal handler or a finaliser may have used another side before it was recorded.
-                if ledger.is_alone(side, start, stop):
+                if self.is_alone(side, start, stop):
                     return array
 
     def make_whole(self, side: Side, layout: Layout, reason: str) -> None:
@@ -527,18 +494,16 @@ class SyncedMemory:
 
         Aliases of parts keep their windows from growing. So they get none if possible.
         """
-        ledger = self.ledger
-        buffers = ledger.buffers
+        buffers = self.buffers
         new = side and layout.size and buffers.windows[side].whole is None
         if new and divisible(buffers, self.home(side)):
             # Another alias may keep its window. Then this range gets one, too.
-            with ledger.lock, suppress(MemoryError, BufferError):
-                grow(ledger, side, (0, self.nbytes), reason)
+            with self.lock, suppress(MemoryError, BufferError):
+                grow(self, side, (0, self.nbytes), reason)
 
     def _in_room(self, side: Side, reason: str, function: Callable[..., Any], *args: Any) -> Any:
         """Call a function of the ledger under its lock, as long as evictions make room."""
-        home, ledger = self.home(side), self.ledger
-        return in_room(home, reason, MemoryError, _locked, ledger, function, *args)
+        return in_room(self.home(side), reason, MemoryError, _locked, self, function, *args)
 
     def elements(self, side: Side, layout: Layout, reason: str) -> Any:
         """Return an array of elements on one side, for the caller to copy at once.
@@ -569,12 +534,11 @@ class SyncedMemory:
 
     # --- what Blobs and protocols use ------------------------------------------------------------
 
-    def await_uploads(self) -> None:
+    def end_uploads(self) -> None:
         """Wait for uploads. A failed one changes the map, and its error is raised here."""
-        ledger = self.ledger
-        if ledger.uploads:
-            with ledger.lock:
-                ledger.await_uploads(Side.HOST, MUTABLE, 0, self.nbytes)
+        if self.uploads:
+            with self.lock:
+                self.await_uploads(Side.HOST, MUTABLE, 0, self.nbytes)
 
     def successor(self, nbytes: int) -> SyncedMemory:
         """Return an UNINITIALIZED memory of another size, for the same device."""

@@ -250,7 +250,7 @@ def _in_file(blob: Blob, *, diff: bool) -> ValuesInFile | None:
     origin, memory = origin_of(blob), memory_of(blob, diff=diff)
     if origin is None or memory is None or _origins.get(memory) is not origin:
         return None
-    memory.await_uploads()
+    memory.end_uploads()
     values = origin.index.diff if diff else origin.index.data
     file = None if values is None else origin.file()
     return None if file is None or values is None else ValuesInFile(file, values, blob.dtype)

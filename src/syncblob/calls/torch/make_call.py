@@ -23,8 +23,8 @@ from syncblob.devices import HOST, timed_computations
 from syncblob.devices.cuda import CudaBackend
 from syncblob.memory import CONST, MUTABLE, has_written, in_room
 from syncblob.memory.accesses import expose
-from syncblob.memory.verify import verifying
 from syncblob.transfers import require_device
+from syncblob.transfers.verify import verifying
 
 if TYPE_CHECKING:
     from syncblob._layout import Layout
@@ -227,7 +227,7 @@ class Call:
             # The graph will write them again, and nobody says when.
             for x in self._written:
                 layout, side = x.layout, x.memory.side_of(home)
-                expose(x.memory.ledger, side, start=layout.start, stop=layout.stop)
+                expose(x.memory, side, start=layout.start, stop=layout.stop)
         return give(result, [] if self._recorded else [*self._read.values()], home, plan)
 
     def _write_back(self, pairs: Sequence[tuple[BlobCore, torch.Tensor]]) -> None:

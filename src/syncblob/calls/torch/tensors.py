@@ -30,7 +30,7 @@ from syncblob.calls.torch.tracing import untraced
 from syncblob.devices import HOST, Side
 from syncblob.memory import CONST, MUTABLE, Access, SyncedMemory
 from syncblob.memory.loans import NO_LOANS
-from syncblob.memory.verify import verifying
+from syncblob.transfers.verify import verifying
 
 if TYPE_CHECKING:
     from syncblob._layout import Layout
@@ -111,9 +111,9 @@ def host_alias(blob: BlobCore, place: int, noted: NotedPlace | None = None) -> t
             # The Blob has another diff now, because its base shares one.
             return None
     array = exported.view()
-    loans = memory.ledger.loans
+    loans = memory.loans
     if loans is NO_LOANS:
-        loans = memory.ledger.own_loans()
+        loans = memory.own_loans()
     loans.lend(array, _KIND, Side.HOST, layout.start, layout.stop, noted)
     capsule = array.__dlpack__()
     # As `_of_capsule`.
@@ -122,7 +122,7 @@ def host_alias(blob: BlobCore, place: int, noted: NotedPlace | None = None) -> t
         if torch.is_inference_mode_enabled()
         else torch._C._from_dlpack(capsule)
     )
-    return tensor if shortcut.writable and memory.ledger.loans is loans else None
+    return tensor if shortcut.writable and memory.loans is loans else None
 
 
 # --- loans ----------------------------------------------------------------------------------------

@@ -15,18 +15,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from syncblob._locks_lost_in_fork import Lock
-from syncblob._source_lines import user_instruction
-from syncblob._weak_list import WeakList
-from syncblob.devices import allow_direct_calls, forbid_direct_calls
+from syncblob._source_lines import Place, user_instruction
+from syncblob._weak_list import Reference, WeakList
+from syncblob.devices import supervisors
 from syncblob.errors import ConstWriteWarning
-from syncblob.memory.loans import Loan
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
+    from syncblob._source_lines import NotedPlace
     from syncblob.devices.base import Side
-    from syncblob.memory.buffers import Buffers
 
 # The number of exports of one memory that have ended and are still checked.
 _MOST_ENDED = 64
@@ -67,10 +66,10 @@ def verified_const() -> Iterator[None]:
     with _depth_lock.held:
         _depth += 1
     try:
-        forbid_direct_calls(block)
+        supervisors.add(block)
         yield
     finally:
-        allow_direct_calls(block)
+        supervisors.discard(block)
         with _depth_lock.held:
             _depth -= 1
         for watch in [] if _depth else _watches.living():
@@ -82,11 +81,17 @@ def verifying() -> bool:
     return _depth > 0
 
 
-class Check(Loan):
+class Check(Reference):
     """A const export under watch, which is kept when it has ended."""
 
-    __slots__ = ("checksum", "over")
+    __slots__ = ("checksum", "kind", "noted", "over", "side", "start", "stop")
 
+    # The protocol, the range, and the fields of the place that made it.
+    kind: str
+    side: Side
+    start: int
+    stop: int
+    noted: NotedPlace
     # That of its bytes; None until it was first computed.
     checksum: int | None
     # Whether it had ended when the checksum was last compared.
@@ -94,9 +99,10 @@ class Check(Loan):
 
     def report(self) -> None:
         """Emit the warning, at the line of the export."""
-        line = self.place.line
+        place = Place(*self.noted)
+        line = place.line
         warnings.warn_explicit(
-            f"{self.place.library or 'a consumer'} wrote through the const {self.kind} export of "
+            f"{place.library or 'a consumer'} wrote through the const {self.kind} export of "
             f"the {self.side.name.lower()} side made at {line.described()}; the other side may "
             "hold older contents now",
             ConstWriteWarning,
@@ -108,11 +114,12 @@ class Check(Loan):
 class Watch:
     """The const exports of one memory that are checked. For use under its lock."""
 
-    __slots__ = ("__weakref__", "_buffers", "_checks", "_lock")
+    __slots__ = ("__weakref__", "_checks", "_containing", "_lock")
 
-    def __init__(self, lock: threading.RLock, buffers: Buffers) -> None:
+    def __init__(self, lock: threading.RLock, containing: Callable[..., Any]) -> None:
         self._lock = lock
-        self._buffers = buffers
+        # Returns the window of a side that contains a range.
+        self._containing = containing
         self._checks: list[Check] = []
         _watches.add(self)
 
@@ -170,7 +177,7 @@ class Watch:
         """Renew the checksum of an export, and return whether it has changed."""
         import zlib  # only for debugging
 
-        window: Any = self._buffers.containing(check.side, check.start, check.stop)
+        window: Any = self._containing(check.side, check.start, check.stop)
         part = window.part(check.start, check.stop)
         array: np.ndarray[Any, Any] = part if isinstance(part, np.ndarray) else part.get()
         before, check.checksum = check.checksum, zlib.crc32(array.data)

@@ -278,7 +278,7 @@ def test_an_access_that_gets_no_window_leaves_exports_under_watch(limited):
 def writing(part, write):
     """Return a call that writes a view on the accelerator by a function."""
     place = part.memory, part.layout, Side.ACCELERATOR
-    return partial(from_the_start, write_by, *place, "a write", lambda array: (write, array))
+    return partial(from_the_start, write_by, *place, "a write", write)
 
 
 def slow_write(part):

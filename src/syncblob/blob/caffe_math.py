@@ -62,7 +62,7 @@ class CaffeMath(BlobCore):
         diff = self.diff_memory()
         gradient = diff.array(diff.side_of(home), CONST, self.layout, "update")
         place = self.memory, self.layout, side, "update"
-        from_the_start(write_by, *place, lambda data: (np.subtract, data, gradient, data))
+        from_the_start(write_by, *place, _subtract, gradient)
 
     def asum_data(self) -> float | int:
         """Return the sum of absolute values of data; ``|re| + |im|`` for complex ones, as BLAS.
@@ -123,7 +123,7 @@ def _scale_memory(
     side = _head_side(blob, memory)
     require_device(memory.home(side).device, reason)
     place = memory, blob.layout, side, reason
-    from_the_start(write_by, *place, lambda array: (_scale, factor, array))
+    from_the_start(write_by, *place, _scale, factor)
 
 
 def _head_side(blob: BlobCore, memory: SyncedMemory) -> Side:
@@ -153,7 +153,12 @@ def _require_factor(factor: complex, dtype: np.dtype[np.generic]) -> None:
 # --- kernels -------------------------------------------------------------------------------------
 
 
-def _scale(factor: complex, x: Any) -> None:
+def _subtract(x: Any, gradient: Any) -> None:
+    """Subtract a gradient from x in place."""
+    np.subtract(x, gradient, x)
+
+
+def _scale(x: Any, factor: complex) -> None:
     """Multiply x by a factor in place, in the dtype of x."""
     x *= x.dtype.type(factor)
 

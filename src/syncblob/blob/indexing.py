@@ -175,12 +175,7 @@ def _set_selected(blob: BlobCore, key: Any, index: Any, value: Any) -> None:
         new = _value_on(blob, value, selected.shape)
         index, function = selected.bring("__setitem__"), selected.setitem
     place = blob.memory, blob.layout, blob.side, "__setitem__"
-    from_the_start(write_by, *place, partial(_call_to_set, function, index, new))
-
-
-def _call_to_set(function: Any, key: Any, value: Any, array: Any) -> tuple[Any, ...]:
-    """Return the call that sets elements of an array. No lambda, which would slow all variables."""
-    return function, array, key, value
+    from_the_start(write_by, *place, function, index, new)
 
 
 def _set_in_place(blob: BlobCore, index: Any, new: Any, *, whole: bool) -> bool:

@@ -83,16 +83,17 @@ def write_by(
     layout: Layout,
     side: Side,
     reason: str,
-    call: Callable[[Any], Sequence[Any]],
+    function: Callable[..., Any],
+    *arguments: Any,
 ) -> None:
-    """Call a function that writes an array on one side. `call` returns it with its arguments.
+    """Call a function that writes an array on one side, its first argument.
 
     To be called by `from_the_start`.
     """
-    function, *arguments = call(memory.array(side, MUTABLE, layout, reason))
+    array = memory.array(side, MUTABLE, layout, reason)
     has_written()
     try:
-        memory.home(side).compute(function, *arguments)
+        memory.home(side).compute(function, array, *arguments)
     finally:
         finish_write(memory, side, *layout.reach, reason)
 

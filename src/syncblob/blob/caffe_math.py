@@ -155,7 +155,7 @@ def _require_factor(factor: complex, dtype: np.dtype[np.generic]) -> None:
 
 def _subtract(x: Any, gradient: Any) -> None:
     """Subtract a gradient from x in place."""
-    np.subtract(x, gradient, x)
+    x -= gradient
 
 
 def _scale(x: Any, factor: complex) -> None:

@@ -497,7 +497,7 @@ class Cache(dict[Any, Any]):
         return made
 
 
-def plans_of(rules: Rules) -> Cache:
+def plans_of(rules: Any) -> Cache:
     """Return what makes the calls of one function, by the types of the arguments.
 
     A key is the type of the only argument, or a tuple of types. A tuple of the names of the last
@@ -516,6 +516,6 @@ def plans_of(rules: Rules) -> Cache:
     return Cache(plan)
 
 
-def plans_by_function(rules_of: Callable[..., Rules]) -> Cache:
+def plans_by_function(rules_of: Callable[..., Any]) -> Cache:
     """Return the plans of functions of one sort, of which another function returns the rules."""
     return Cache(lambda function: plans_of(rules_of(function)))

@@ -37,6 +37,7 @@ from syncblob.devices import HOST, Device, home_of
 from syncblob.interop import export_cuda, export_dlpack, export_numpy
 from syncblob.memory import CONST, MUTABLE, OVERWRITE, Head, SyncedMemory
 from syncblob.memory.accesses import assume_unaliased, refresh
+from syncblob.memory.loans import NO_LOANS
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
@@ -703,9 +704,12 @@ class Blob(Operators, Views, Replacements, CaffeMath, Creation):
             and copy is None
             and (stream is None or home is not HOST)
         ):
-            array, layout = kept.exported.view(), self.layout
-            memory, side = self.memory, kept.shortcut.side
-            loans, reach = memory.own_loans(), (layout.start, layout.stop)
+            array, layout = kept.exported.view(), self.known_layout or self.layout
+            # A Blob with kept arrays has a memory.
+            memory: Any = self.known_memory
+            side = kept.shortcut.side
+            loans = memory.own_loans() if memory.loans is NO_LOANS else memory.loans
+            reach = layout.start, layout.stop
             loans.lend(array, "DLPack", side, *reach, user_instruction())
             if kept.shortcut.writable and memory.loans is loans and home is HOST:
                 return array.__dlpack__(max_version=max_version)

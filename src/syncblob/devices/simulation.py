@@ -27,7 +27,7 @@ import numpy as np
 
 from syncblob._formatting import human_bytes
 from syncblob._locks_lost_in_fork import Lock
-from syncblob._weak_list import Reference
+from syncblob._weak_list import Reference, WeakList
 from syncblob.devices.base import DLPACK_CPU, ENDING, NEEDED, Accelerator, Push
 from syncblob.devices.device import Device
 from syncblob.devices.host import NumpyHome
@@ -104,8 +104,7 @@ class SimulatedBackend(NumpyHome, Accelerator):
         self._roots: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
         self._countdowns: dict[str, int] = {}
         self._default_stream: SimulatedStream | None = None
-        # Nothing iterates over the set itself: streams vanish at any time.
-        self._streams: set[weakref.ref[SimulatedStream]] = set()
+        self._streams = WeakList()
         self.reset_counts()
 
     def share_memory(self, *, shared: bool) -> None:
@@ -170,7 +169,7 @@ class SimulatedBackend(NumpyHome, Accelerator):
     def stream(self, *, delay: float | None = None) -> SimulatedStream:
         """Make a stream for asynchronous uploads, with its own thread."""
         stream = SimulatedStream(self, delay)
-        self._streams.add(weakref.ref(stream, self._streams.discard))
+        self._streams.add(stream)
         return stream
 
     # --- the interface of backends ---------------------------------------------------------------
@@ -214,14 +213,14 @@ class SimulatedBackend(NumpyHome, Accelerator):
         ]
         # Views, which stay writable when a borrow becomes read-only.
         outputs = [(x.view(), x.copy()) for x in (*written, *made)]
-        for x, old in [*before, *((x, _poison(x)) for x in made)]:
+        for x, old in [*before, *((x, self.empty(x.shape, x.dtype)) for x in made)]:
             if x.flags.writeable:
                 x[...] = old
 
         def run() -> None:
             intact = all(x.tobytes() == old.tobytes() for x, old in before)
             for x, new in outputs:
-                x[...] = new if intact else _poison(x)
+                x[...] = new if intact else self.empty(x.shape, x.dtype)
 
         self._last = self._own_stream().submit(run, _AT_ONCE + 1)
         if ENDING:
@@ -380,10 +379,8 @@ class SimulatedBackend(NumpyHome, Accelerator):
     def synchronize(self) -> None:
         """Wait for computations, and for the asynchronous uploads on all streams."""
         self.finish(None)
-        for reference in list(self._streams):
-            stream = reference()
-            if stream is not None:
-                stream.synchronize()
+        for stream in self._streams.living():
+            stream.synchronize()
 
     @property
     def dlpack_device(self) -> tuple[int, int]:
@@ -413,10 +410,6 @@ def _arrays(x: Any) -> list[NDArray[Any]]:
         return [x]
     items = x.values() if isinstance(x, dict) else x if isinstance(x, (list, tuple)) else ()
     return [array for item in items for array in _arrays(item)]
-
-
-def _poison(like: NDArray[Any]) -> NDArray[Any]:
-    return np.full(like.nbytes, POISON, np.uint8).view(like.dtype).reshape(like.shape)
 
 
 class _Block(Reference):

@@ -221,18 +221,15 @@ def max_transfers(count: int | None = None, bytes: int | None = None) -> Transfe
     return TransferGuard(count, bytes)
 
 
-def count_transfer(direction: str, nbytes: int, reason: str, name: str = "") -> Sequence[_Block]:
+def count_transfer(direction: str, nbytes: int, reason: str, name: str) -> Sequence[_Block]:
     """Count a transfer that is about to begin in the blocks of this context, if they permit it.
 
     Return the blocks, for `uncount_transfer` if the transfer fails. `name` is that of the Blob.
     """
-    running = running_guards.get()
-    if not running:
-        return ()
     blocks: list[_Block] = []
     # Threads may run in one context: no other transfer is checked before this one is counted.
     with _counting.held:
-        for guard, block in running:
+        for guard, block in running_guards.get():
             if isinstance(guard, TransferGuard) and not block.over:
                 limit = guard.limit_for(block, nbytes)
                 if limit:

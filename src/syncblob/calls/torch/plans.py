@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import torch
 
 from syncblob.blob.core import BlobCore
-from syncblob.calls.nested import NESTED, instances
+from syncblob.calls.nested import NESTED
 from syncblob.calls.tables import split_keys
 from syncblob.calls.texts import arguments, can_be_written, compiler
 
@@ -96,11 +96,6 @@ class Plan:
     """The only Blob of a function that writes nothing, and gets no tensor; or -1."""
     views: bool
     """Whether that function may return a view. Also set once it has."""
-
-    def found_in(self, values: Sequence[Any], kind: type) -> list[Any]:
-        """Return the Blobs or the tensors among the arguments, also those in collections."""
-        places = sorted({*self.read, *self.shape_only, *self.written})
-        return [*instances([values[place] for place in places], kind)]
 
 
 # The type of an argument; of a flag that determines which arguments are written, its truth value.

@@ -16,7 +16,7 @@ import torch.utils._python_dispatch as _modes
 from syncblob._source_lines import user_instruction
 from syncblob.blob.core import GPU_DATA, HOST_DATA, BlobCore
 from syncblob.calls.engine import Functions
-from syncblob.calls.nested import NESTED
+from syncblob.calls.nested import NESTED, instances
 from syncblob.calls.torch.devices import device_of_tensors
 from syncblob.calls.torch.make_call import (
     ADVICE,
@@ -91,7 +91,7 @@ def _begin(plan: Plan, values: Sequence[Any]) -> Any:
     there = Call(plan, values)
     if plan.written:
         # It pins what it writes.
-        return attempt(there.run, *plan.found_in(values, BlobCore))
+        return attempt(there.run, *instances(values, BlobCore))
     return there.run()
 
 
@@ -284,8 +284,8 @@ def _may_run_on_host(plan: Plan, values: Sequence[Any]) -> bool:
     """Return whether a call can use what lies ready on the host, although guards are active."""
     if _modes._is_in_torch_dispatch_mode:
         return False
-    tensors = plan.found_in(values, torch.Tensor)
-    _, home = device_of_tensors(tensors, [x.device for x in plan.found_in(values, BlobCore)])
+    tensors = [*instances(values, torch.Tensor)]
+    _, home = device_of_tensors(tensors, [x.device for x in instances(values, BlobCore)])
     if plan.computes:
         require_device(home.device, plan.name, ADVICE)
     return home is HOST and not (verifying() or timed_computations.watchers)

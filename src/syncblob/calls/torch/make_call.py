@@ -67,10 +67,10 @@ class Call:
         self._read: dict[tuple[int, Layout], Lent] = {}
         # Written Blobs, the tensors over their memory, and the places of these before.
         self._direct: list[tuple[BlobCore, torch.Tensor, Any]] = []
-        # Copies of Blobs, and whether they are copied back even if torch counts no write. Needed if
+        # Copies of Blobs, by whether they are copied back even if torch counts no write. Needed if
         # an overwrite would discard the newest contents on the other side, for outputs with gaps,
         # for several outputs, for recorded calls, and for negative strides, which torch lacks.
-        self._copies: list[tuple[BlobCore, torch.Tensor, bool]] = []
+        self._copies: dict[tuple[int, Layout, bool], tuple[BlobCore, torch.Tensor]] = {}
 
     def run(self, *_pinned: BlobCore) -> Any:
         """Prepare and run the call, and return its result."""
@@ -123,7 +123,7 @@ class Call:
         overlapped = any(y.memory is memory and y.layout != layout for y in self._written)
         if not (self._recorded or layout.reversed_axes or overlapped):
             return self._loan(x).tensor
-        return self._copied(x, written_back=False)
+        return self._copied(x, late=False)
 
     def _loan(self, x: BlobCore) -> Loan:
         """Return the loan of a Blob, which it keeps unless a tensor of its memory is written."""
@@ -142,8 +142,11 @@ class Call:
         self._read[id(memory), layout] = x, loan
         return loan
 
-    def _copied(self, x: BlobCore, *, written_back: bool) -> torch.Tensor:
-        """Return a tensor over a copy of a Blob."""
+    def _copied(self, x: BlobCore, *, late: bool) -> torch.Tensor:
+        """Return a tensor over a copy of a Blob: the same one for the same Blob."""
+        key = id(x.memory), x.layout, late
+        if key in self._copies:
+            return self._copies[key][1]
         if x.layout.reversed_axes or not self._recorded:
             tensor = over.private(x.memory, x.layout, self._home, self._plan.name)
         else:
@@ -154,7 +157,7 @@ class Call:
                 _modes._disable_current_modes(),
             ):
                 tensor = self._loan(x).tensor.clone()
-        self._copies.append((x, tensor, written_back))
+        self._copies[key] = x, tensor
         return tensor
 
     def _written_tensor(self, x: BlobCore, *, whole: bool) -> torch.Tensor:
@@ -165,14 +168,10 @@ class Call:
         alone = len(self._written) == 1 and layout.gapless and layout.size
         if whole and (not alone or forgets_newest(x, memory.side_of(self._home))):
             tensor = over.empty(layout, self._device)
-            self._copies.append((x, tensor, True))
+            self._copies[id(memory), layout, True] = x, tensor
             return tensor
         if layout.reversed_axes or self._recorded:
-            # The same Blob twice is written twice.
-            for y, tensor, late in self._copies:
-                if late and y.memory is memory and y.layout == layout:
-                    return tensor
-            return self._copied(x, written_back=True)
+            return self._copied(x, late=True)
         known = self._read.pop((id(memory), layout), None)
         if known is None:
             tensor, _ = over.tensor_over_memory(memory, layout, self._home, MUTABLE, name)
@@ -190,7 +189,8 @@ class Call:
     def _finish(self, result: Any) -> Any:
         """Write copies back, make aliases of loans that are in use, and return the result."""
         plan, home = self._plan, self._home
-        changed = [(x, tensor) for x, tensor, late in self._copies if late or tensor._version]
+        copies = self._copies.items()
+        changed = [pair for (_, _, late), pair in copies if late or pair[1]._version]
         for x, tensor in changed:
             x.require_writable(plan.name)
             require_place(plan.name, x, tensor)
@@ -199,7 +199,11 @@ class Call:
         # Within torch.func, it would refuse to write them.
         with torch._C._DisableFuncTorch():
             self._write_back(changed)
-            delivered = {id(tensor): self._delivered(x, tensor) for x, tensor in changed}
+            delivered = {
+                id(tensor): over.tensor_over_memory(x.memory, x.layout, home, MUTABLE, plan.name)[0]
+                for x, tensor in changed
+                if not x.layout.reversed_axes
+            }
         if delivered:
             # A recorded one has a graph.
             result = replaced(
@@ -224,13 +228,6 @@ class Call:
             contents = tensor.detach().flip(axes) if axes else tensor.detach()
             overwrites.append((x.memory, x.layout.forwards(), partial(copy, contents)))
         overwrite(overwrites, self._home, self._plan.name)
-
-    def _delivered(self, x: BlobCore, tensor: torch.Tensor) -> torch.Tensor:
-        """Return a tensor with the contents of a Blob that a copy was written back to."""
-        if x.layout.reversed_axes:
-            return tensor
-        reason = self._plan.name
-        return over.tensor_over_memory(x.memory, x.layout, self._home, MUTABLE, reason)[0]
 
 
 def _apart(written: Sequence[torch.Tensor], x: torch.Tensor) -> torch.Tensor:
@@ -284,7 +281,8 @@ def give(result: Any, lent: Sequence[Lent], home: Home, plan: Plan) -> Any:
     def tracked(tensor: torch.Tensor) -> torch.Tensor:
         found = [(x, loan) for x, loan in lent if over.lies_in(tensor, loan.tensor)]
         # The loans of a Blob and of its first part have the same address.
-        exact = [(x, loan) for x, loan in found if over.is_of_storage(tensor, loan.tensor)]
+        storage = over.storage_of(tensor)[0]
+        exact = [pair for pair in found if over.storage_of(pair[1].tensor)[0] == storage]
         writable = [(x, loan) for x, loan in exact or found if not x.readonly]
         for x, loan in writable:
             become_alias(x, loan)

@@ -28,7 +28,7 @@ from syncblob.calls.torch.make_call import (
     transformation,
 )
 from syncblob.calls.torch.plans import Plan, Rule, plan_of, rule_of
-from syncblob.calls.torch.tensors import empty, host_alias, loan_of, storage_range
+from syncblob.calls.torch.tensors import empty, host_alias, loan_of, overlaps, storage_of
 from syncblob.calls.torch.tracing import untraced
 from syncblob.devices import HOST, supervisors, timed_computations
 from syncblob.memory import attempt, has_written
@@ -192,7 +192,7 @@ def _write_tensor(plan: Plan, values: Sequence[Any]) -> Any:
     n: Any = plan.target
     operands, x = [*values], values[n]
     lent: list[Lent] = []
-    if not _lend(plan, operands, plan.read, lent, (x, x, *storage_range(x))):
+    if not _lend(plan, operands, plan.read, lent, (x, x, *storage_of(x)[1:])):
         return _begin(plan, values)
     if running:
         has_written()
@@ -247,7 +247,7 @@ def _lend(
             or x.is_cuda
             or transformation() is not None
             or (x.requires_grad and torch.is_grad_enabled())
-            or (stop and x is not written and _overlaps(x, start, stop))
+            or (stop and x is not written and overlaps(x, start, stop))
         ):
             return False
         elif isinstance(x, NESTED):
@@ -256,12 +256,6 @@ def _lend(
                 return False
             items[n] = kind(inner)
     return True
-
-
-def _overlaps(x: torch.Tensor, start: int, stop: int) -> bool:
-    """Return whether the storage of a tensor has addresses of a range."""
-    own_start, own_stop = storage_range(x)
-    return own_start < stop and start < own_stop
 
 
 def _is_apart(result: Any, lent: Sequence[Lent]) -> bool:

@@ -123,9 +123,21 @@ def _read(plan: Plan, values: Sequence[Any]) -> Any:
         operands[n] = loan.tensor
         lent.append((x, loan))
     if plan.others and not _lend(plan, operands, plan.others, lent):
-        return _read_queued(plan, values)
+        return _record(plan, values)
     result = plan.compute(*operands)
     return result if _is_apart(result, lent) else give(result, lent, HOST, plan)
+
+
+def _record(plan: Plan, values: Sequence[Any]) -> Any:
+    """Make a call that autograd may record, with copies: it does not see writes to Blobs."""
+    operands = [*values]
+    tensors = [*instances([values[n] for n in plan.others], torch.Tensor)]
+    here = tensors and transformation() is None and not any(x.is_cuda for x in tensors)
+    if not (here and plan.blobs and _lend(plan, operands, plan.blobs, [])):
+        return _read_queued(plan, values)
+    for n in plan.blobs:
+        operands[n] = operands[n].clone()
+    return plan.compute(*operands)
 
 
 def _read_queued(plan: Plan, values: Sequence[Any]) -> Any:

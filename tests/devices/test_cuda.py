@@ -171,6 +171,14 @@ def test_buffers_are_of_the_device_and_zeroed_on_the_current_stream(backend):
     assert backend.allocate(0).size == 0
 
 
+@pytest.mark.parametrize("machine", ["lazy"], indirect=True)
+def test_the_zeros_of_a_new_buffer_are_there_for_every_stream(machine, backend):
+    with side_stream():
+        buffer = backend.allocate(5, zeroed=True)
+    assert machine.idle
+    assert buffer.tolist() == [0] * 5
+
+
 def test_host_buffers_are_page_locked(cupy, backend):
     for zeroed in (False, True):
         buffer = backend.allocate_host(5, zeroed=zeroed)
@@ -385,7 +393,9 @@ def test_what_follows_on_the_current_stream_is_after_a_push(machine, backend):
     assert push.arrived
     with backend._cupy.cuda.Stream(non_blocking=True) as stream:
         stream.begin_capture()
-        assert not push.arrived
+        # What has arrived can be used in a graph, also if nobody has asked before.
+        assert push.arrived
+        assert push.order()
         stream.end_capture()
     assert push.over
 
@@ -1102,6 +1112,7 @@ def test_an_adopted_array_is_used_by_others(cupy):
     assert ran
 
 
+@lazily
 def test_a_push_is_not_waited_for_in_a_capture_and_goes_on(cupy):
     blob = blob_in(CPU)
     blob.async_gpu_push()

@@ -15,7 +15,7 @@ import torch.utils._python_dispatch as _modes
 
 from syncblob._source_lines import user_instruction
 from syncblob.blob.core import GPU_DATA, HOST_DATA, BlobCore
-from syncblob.calls.engine import Functions
+from syncblob.calls.engine import Cache, plans_by_function
 from syncblob.calls.nested import NESTED, instances
 from syncblob.calls.torch.devices import device_of_tensors
 from syncblob.calls.torch.make_call import (
@@ -83,7 +83,7 @@ def _make_by_flags(rule: Rule, kinds: Mapping[int | str, Any], flags: Sequence[i
 
 
 # What makes the calls of a function, by the types of the arguments.
-functions: Functions = Functions(lambda function: rule_of(function)._replace(plan=_make))
+functions: Cache = plans_by_function(lambda function: rule_of(function)._replace(plan=_make))
 
 
 def _begin(plan: Plan, values: Sequence[Any]) -> Any:

@@ -210,15 +210,6 @@ def test_a_download_waits_for_every_stream_of_the_device(cupy, machine, backend)
     assert machine.idle
 
 
-def test_to_synchronize_waits_for_every_stream_of_the_device(backend):
-    done = []
-    stream = side_stream()
-    launch(lambda: done.append(1), stream=stream)
-    launch(lambda: done.append(2))
-    backend.synchronize()
-    assert sorted(done) == [1, 2]
-
-
 def test_an_array_with_arbitrary_contents_is_made_on_the_device():
     blob = xp.empty((2, 3), dtype=xp.float64, device="cuda:0")
     assert (blob.shape, blob.dtype, str(blob.device)) == ((2, 3), xp.float64, "cuda:0")
@@ -419,16 +410,6 @@ def test_a_push_keeps_its_buffers_until_it_is_over_also_when_it_is_gone(machine,
     machine.finish()
     backend.upload(backend.allocate_host(3), backend.allocate(3))
     assert backend.allocate(600).data.ptr == address
-
-
-def test_a_blob_that_goes_before_its_push_is_over_disturbs_nobody():
-    blob = blob_in(CPU)
-    blob.async_gpu_push()
-    del blob
-    gc.collect()
-    others = [blob_in(CPU) for _ in range(3)]
-    for other in others:
-        assert other.gpu_data().tolist() == values().tolist()
 
 
 def test_a_push_that_was_waited_for_keeps_nothing(backend):
@@ -1245,17 +1226,6 @@ def result_of_operation(cupy, backend, value):
         return array
 
     return fresh(Blob, backend.compute(full), backend)
-
-
-def test_results_are_evicted(cupy, backend):
-    with set_memory_limit("cuda:0", 1536):
-        results = []
-        for value in range(8):
-            # What other operations need makes room.
-            Blob(128, "int32", device="cuda:0").overwrite_gpu_data()
-            results.append(result_of_operation(cupy, backend, value))
-        assert results[0].head is Head.HEAD_AT_CPU
-    assert [result[5].item() for result in results] == [*range(8)]
 
 
 @pytest.mark.parametrize("part", [lambda x: x, lambda x: x[3:], lambda x: x[3:][2:].view("u4")])

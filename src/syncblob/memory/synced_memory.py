@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Never, Self
 
 from syncblob._layout import Layout
 from syncblob.arrays.native import buffer_of
-from syncblob.devices import CPU, HOST, Device, Side, default_device, home_accelerator
+from syncblob.devices import CPU, HOST, Device, Side, home_of
 from syncblob.memory.accesses import acquire, alias, borrow, export_watched, note_alias
 from syncblob.memory.buffers import Window, Windows
 from syncblob.memory.changes import adopt
@@ -93,15 +93,11 @@ class SyncedMemory(Ledger):
         nbytes = operator.index(nbytes)
         if nbytes < 0:
             raise ValueError(f"expected a non-negative number of bytes, got {nbytes}")
-        if device is None:
-            device = default_device()
-        elif not isinstance(device, Device):
-            device = Device(device)
-        accelerator = home_accelerator(device)
+        home: Any = home_of(device)
         initial = None if source is None else Source(source, nbytes)
-        super().__init__(nbytes, accelerator, initial)
+        super().__init__(nbytes, None if home is HOST else home, initial)
         self.name = name
-        self.device_home: Home = HOST if accelerator is None else accelerator
+        self.device_home: Home = home
 
     @classmethod
     def adopting(

@@ -70,7 +70,7 @@ if TYPE_CHECKING:
 
     __version__: str
 
-# Each warning is about one lost write, and a line may lose several. Users' filters take precedence.
+# Show every warning: a line may lose several writes. The filters of users come first.
 warnings.simplefilter("always", StaleAliasWarning, append=True)
 
 # Names of `syncblob.caffe`, which is imported when one of them is used.

@@ -13,7 +13,7 @@ from mutmut.mutation import trampoline
 from syncblob import _source_lines
 from syncblob.calls import engine
 
-_source_lines._known[trampoline.__file__] = "syncblob"
+_source_lines._library_of[trampoline.__file__] = "syncblob"
 
 
 @pytest.fixture(autouse=True)

@@ -263,11 +263,11 @@ class SimulatedBackend(NumpyHome, Accelerator):
                 root = self._roots[id(buffer)] = np.ndarray(buffer.nbytes, np.uint8, exporter)
         return super().view(root, layout, writable=writable)
 
-    def kept_views(
+    def accessor_views(
         self, buffer: NDArray[np.uint8], layout: Layout
     ) -> tuple[NDArray[Any], NDArray[Any]] | None:
         # `view` has to wait each time.
-        return None if self.shared else super().kept_views(buffer, layout)
+        return None if self.shared else super().accessor_views(buffer, layout)
 
     def alias(self, exporter: Any, layout: Layout) -> tuple[NDArray[Any], NDArray[Any]]:
         self.finish(None)
@@ -460,7 +460,7 @@ class SimulatedStream:
         """Queue a copy."""
         delay, last = self.backend.delay if self.delay is None else self.delay, self._last
         if delay or nbytes > _AT_ONCE or not (last is None or last.over):
-            return self._queued(copy, delay)
+            return self._enqueue(copy, delay)
         work = _Work(copy, delay)
         work.run()
         if not isinstance(work.error, Exception | None):
@@ -470,9 +470,9 @@ class SimulatedStream:
 
     def synchronize(self) -> None:
         """Block until everything queued so far has run."""
-        self._queued(lambda: None, 0.0).wait()
+        self._enqueue(lambda: None, 0.0).wait()
 
-    def _queued(self, function: Callable[[], None], delay: float) -> _Work:
+    def _enqueue(self, function: Callable[[], None], delay: float) -> _Work:
         if self._process != os.getpid():
             # In a forked child: the thread exists only in the parent.
             self._start()

@@ -316,7 +316,7 @@ class Buffers:
         extend(
             error,
             f"{reason} needs {human_bytes(nbytes)} on {home.device} for {self.described(layout)}, "
-            f"at {user_line().described()}; {delete if home.can_hold(nbytes) else ''}work on parts "
+            f"at {user_line().describe()}; {delete if home.can_hold(nbytes) else ''}work on parts "
             "of it, as Blob.parts() does",
         )
 

@@ -99,7 +99,7 @@ class Check(Reference):
         line = place.line
         warnings.warn_explicit(
             f"{place.library or 'a consumer'} wrote through the const {self.kind} export of "
-            f"the {self.side.name.lower()} side made at {line.described()}; the other side may "
+            f"the {self.side.name.lower()} side made at {line.describe()}; the other side may "
             "hold older contents now",
             ConstWriteWarning,
             line.filename,

@@ -32,7 +32,7 @@ from syncblob.caffe.messages.open_file import OpenFile
 from syncblob.caffe.messages.string_fields import require_type
 from syncblob.caffe.messages.wire import WireReader
 from syncblob.errors import ModelFileError, SyncblobError
-from syncblob.formats import Blob, as_dtype, counted, is_bfloat16
+from syncblob.formats import Blob, as_dtype, is_bfloat16, quantity
 
 
 class Format(NamedTuple):
@@ -179,7 +179,7 @@ class Conversion(AbstractContextManager["Conversion"]):
         if any(field.name != "name" for layer in layers for field, _ in layer.proto.ListFields()):
             lost.append("types and settings of the layers")
         if empty := sum(not layer.blobs for layer in layers):
-            lost.append(counted(empty, "layer") + " without weights")
+            lost.append(quantity(empty, "layer") + " without weights")
         return ", and ".join(lost)
 
     @property

@@ -85,7 +85,7 @@ class Call:
         beginning = None
         try:
             self._prepare()
-            beginning = timed_computations.begun(home) if plan.computes else None
+            beginning = timed_computations.begin(home) if plan.computes else None
             if plan.written or home is HOST:
                 return self._finish(self._compute())
             return self._finish(in_room(home, plan.name, torch.OutOfMemoryError, self._compute))
@@ -98,7 +98,7 @@ class Call:
                 # CuPy's stream, on which transfers wait, comes after torch's.
                 home.order.join()
                 home.order.note([loan.owner for _, loan in self._read.values()])
-            timed_computations.ended(home, plan.name, beginning)
+            timed_computations.end(home, plan.name, beginning)
 
     def _compute(self) -> Any:
         plan, operands = self._plan, self._operands

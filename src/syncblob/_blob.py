@@ -855,11 +855,14 @@ class Blob(Operators, Views, Replacements, CaffeMath, Creation):
         A tensor over a Blob's memory, such as a reshaped input or an `out`, is a tracked alias of
         the Blob, on the mutable path; for a const Blob it is a copy.
         """
-        del types  # `func` asks the protocols of the other arguments again.
-        if "torch._dynamo" in sys.modules:
-            # The compiler is loaded, and must not trace it.
-            return (_loaded or _torch()).call_untraced(func, args, kwargs or {})
-        return (_loaded or _torch()).call(func, args, kwargs or {})
+        torch = _loaded or _torch()
+        if types and "torch._dynamo" in sys.modules:
+            # The compiler must not trace what follows. This calls it again, without types.
+            return torch.call_untraced(func, args, kwargs)
+        if kwargs:
+            values = (*args, *kwargs.values())
+            return torch.functions[func][(*kwargs,), *map(type, values)](values)
+        return torch.functions[func][(*map(type, args),)](args)
 
     def to_torch(self, *, copy: bool | None = None) -> Tensor:
         """Return a tensor over data, on this Blob's device: a tracked alias, by a mutable access.

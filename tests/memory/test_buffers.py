@@ -310,7 +310,7 @@ def test_an_abandoned_memory_takes_back_the_right_to_write(side: Side) -> None:
     memory = SyncedMemory(NBYTES, device="simulated")
     borrow = getattr(memory, f"mutable_{READS[side]}")()
     alias = memory.export(side, Access.MUTABLE, Layout.raw(NBYTES), "test", "NumPy")
-    memory.loans.revoke([], 1 << side, None, aliases=True)
+    memory.loans.revoke([], 1 << side, None, aliases=-1)
     assert not borrow.flags.writeable
     assert not alias.flags.writeable
 

@@ -262,7 +262,7 @@ class BlobCore:
         with making.held:
             if self.known_memory is NO_MEMORY:
                 layout: Any = self.known_layout
-                made = SyncedMemory(layout.nbytes, device=self.home.device)
+                made = SyncedMemory(layout.nbytes, device=self.home)
                 # A signal handler may have used the Blob meanwhile. Its writes are in its memory.
                 if self.known_memory is NO_MEMORY:
                     self.known_memory = made
@@ -272,7 +272,7 @@ class BlobCore:
                 accelerator = home if isinstance(home, Accelerator) else None
                 if array.flags.c_contiguous:
                     memory = SyncedMemory.adopting(
-                        home.wrap(array), accelerator=accelerator, device=home.device
+                        home.wrap(array), accelerator=accelerator, device=home
                     )
                     layout = Layout(tuple(array.shape), array.dtype, home.strides(array))
                     origin = self.shortcut.buffer
@@ -293,15 +293,16 @@ class BlobCore:
                     )
                     buffer = memory.buffer(memory.side_of(home))
                     array = home.own_view(buffer, layout, writable=not self.readonly)
-                shortcut = memory.shortcut(memory.side_of(home), layout)
+                side = Side.HOST if accelerator is None else Side.ACCELERATOR
+                # Another thread may have evicted the buffer already.
+                shortcut = memory.shortcuts.get((side, 0, memory.nbytes), NO_SHORTCUT)
                 # An interrupt or a fork before these lines changes nothing: without a memory, the
                 # array is the Blob. The memory comes last: a thread that finds the memory may copy
                 # from the array.
                 if self.known_memory is None:
                     self.known_layout = layout
-                    # Another thread may have evicted the buffer already.
-                    self.raw_array = None if shortcut is None else array
-                    self.shortcut = shortcut or NO_SHORTCUT
+                    self.raw_array = None if shortcut is NO_SHORTCUT else array
+                    self.shortcut = shortcut
                     self.known_memory = memory
             return self.known_memory
 

@@ -8,15 +8,18 @@ the buffer under it, whose attributes tell whether the array may be read, or wri
 
 from __future__ import annotations
 
+import operator
 import threading
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, Never
 
 from syncblob._locks_lost_in_fork import LostLock, is_lost, notify
 from syncblob._source_lines import Place, user_instruction
-from syncblob.devices import Side
-from syncblob.memory.buffers import Buffers
+from syncblob.devices import Side, home_of
+from syncblob.devices.base import Home
+from syncblob.memory.buffers import NO_WINDOWS, Buffers
 from syncblob.memory.loans import NO_LOANS, Loans
+from syncblob.memory.sources import Source
 from syncblob.memory.spans import Run, Spans
 from syncblob.memory.state_machine import CONST, Access, Head, head_over
 from syncblob.transfers import count_avoided, followers, log_generation, open_logs
@@ -26,8 +29,9 @@ if TYPE_CHECKING:
     from types import CodeType
 
     from syncblob._layout import Layout
-    from syncblob.devices.base import Accelerator, Home, Push
-    from syncblob.memory.sources import Source
+    from syncblob.devices import Device
+    from syncblob.devices.base import Push
+    from syncblob.memory.sources import Function
 
 # Programs that use more parts of a memory than this ask again.
 _MOST_SHORTCUTS = 64
@@ -149,6 +153,7 @@ class Ledger:
     __slots__ = {
         "__weakref__": None,
         "buffers": "The windows of each side.",
+        "device_home": "The home of the device of Blobs over this memory.",
         "epoch": "Replaced whenever any shortcut is revoked.",
         "follows_logs": "Whether opened logs revoke the shortcuts.",
         "history": "The last transitions, oldest first.",
@@ -164,8 +169,19 @@ class Ledger:
         "watch": "The const exports that `verified_const` checks, or None.",
     }
 
-    def __init__(self, nbytes: int, accelerator: Accelerator | None, source: Source | None) -> None:
-        self.buffers: Buffers = Buffers(nbytes, accelerator)
+    def __init__(
+        self,
+        nbytes: int,
+        *,
+        device: Device | str | Home | None = None,
+        source: Function | None = None,
+        name: str = "",
+    ) -> None:
+        nbytes = operator.index(nbytes)
+        if nbytes < 0:
+            raise ValueError(f"expected a non-negative number of bytes, got {nbytes}")
+        self.device_home: Home = device if isinstance(device, Home) else home_of(device)
+        self.buffers: Buffers = Buffers(nbytes, self.device_home, name)
         self.spans: Spans = Spans.whole(nbytes, 0)
         self.loans: Loans = NO_LOANS
         self.uploads: tuple[Upload, ...] = ()
@@ -174,7 +190,7 @@ class Ledger:
         self.epoch: object = None
         self.follows_logs: bool = False
         self.watch: Watch | None = None
-        self.source: Source | None = source
+        self.source: Source | None = None if source is None else Source(source, nbytes)
         self.span_limit: int = 0
         self.history: tuple[Transition, ...] = ()
         self.last_used: tuple[int, Spans] | None = None
@@ -241,13 +257,15 @@ class Ledger:
         has the same buffer, unless the sides hold different parts of the memory.
         """
         buffers = self.buffers
-        if not buffers.windows[side].all:
+        if buffers.windows[side].whole is None and not buffers.windows[side].all:
             return None
         if self.moving:
             return NO_SHORTCUT
         # Use `with`: after a plain `acquire()` an interrupt could leave the lock held.
         with self.lock:
-            if not self.follows_logs and buffers.on_several_sides:
+            if not self.follows_logs and len(buffers.windows) > 1 + buffers.windows.count(
+                NO_WINDOWS
+            ):
                 # Only memories with buffers on several sides tell logs anything.
                 followers.add(self)
                 self.follows_logs = True

@@ -204,16 +204,17 @@ class Loans:
         return where if self.foreign >> side & 1 else ""
 
     def revoke(
-        self, revoked: list[Loan], sides: int, reach: tuple[int, int] | None, *, aliases: bool
+        self, revoked: list[Loan], sides: int, reach: tuple[int, int] | None, *, aliases: int
     ) -> None:
-        """Revoke the write permission of borrows, and of `aliases` that are NumPy arrays.
+        """Revoke the write permission of borrows of `sides`, and of NumPy `aliases` of these.
 
-        `sides`, a bit mask, and `reach` become stale; None is everything. What had the permission
-        is appended to the list; see `restore`.
+        Both are bit masks; `reach` becomes stale, None is everything. What had the permission is
+        appended to the list; see `restore`.
         """
         for loan in list(self.live) if reach is None else self.over(*reach):
             if sides >> loan.side & 1 and (
-                loan.kind is BORROW or (aliases and loan.kind is NUMPY and loan.start < loan.stop)
+                loan.kind is BORROW
+                or (aliases >> loan.side & 1 and loan.kind is NUMPY and loan.start < loan.stop)
             ):
                 array = loan()
                 if array is not None and array.flags.writeable:

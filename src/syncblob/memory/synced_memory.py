@@ -14,16 +14,15 @@ from typing import TYPE_CHECKING, Any, Never, Self
 
 from syncblob._layout import Layout
 from syncblob.arrays.native import buffer_of
-from syncblob.devices import CPU, HOST, Device, Side, default_device, home_accelerator
+from syncblob.devices import Device, Side
 from syncblob.memory.accesses import acquire, alias, borrow, export_watched, note_alias
 from syncblob.memory.buffers import Window, Windows
 from syncblob.memory.changes import adopt
 from syncblob.memory.copies import gather, pull, push, push_from_host
-from syncblob.memory.ledger import Ledger
+from syncblob.memory.ledger import Ledger, Shortcut
 from syncblob.memory.loans import announcing
 from syncblob.memory.operations import is_written_elsewhere, reside
 from syncblob.memory.room import compute, from_the_start, in_room
-from syncblob.memory.sources import Source
 from syncblob.memory.spans import Spans
 from syncblob.memory.state_machine import CONST, MUTABLE, OVERWRITE, Access, Head, head_over
 from syncblob.memory.windows import divisible, evict, grow
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
 
     from syncblob.devices.base import Accelerator, Home
     from syncblob.memory.accesses import HandOut
-    from syncblob.memory.sources import Function
 
 
 class SyncedMemory(Ledger):
@@ -73,35 +71,9 @@ class SyncedMemory(Ledger):
     ------
     NoDeviceError
         If the requested device cannot be used.
-
-    Attributes
-    ----------
-    device_home
-        The home of `device`.
     """
 
-    __slots__ = ("device_home",)
-
-    def __init__(
-        self,
-        nbytes: int,
-        *,
-        device: Device | str | None = None,
-        source: Function | None = None,
-        name: str = "",
-    ) -> None:
-        nbytes = operator.index(nbytes)
-        if nbytes < 0:
-            raise ValueError(f"expected a non-negative number of bytes, got {nbytes}")
-        if device is None:
-            device = default_device()
-        elif not isinstance(device, Device):
-            device = Device(device)
-        accelerator = home_accelerator(device)
-        initial = None if source is None else Source(source, nbytes)
-        super().__init__(nbytes, accelerator, initial)
-        self.name = name
-        self.device_home: Home = HOST if accelerator is None else accelerator
+    __slots__ = ()
 
     @classmethod
     def adopting(
@@ -109,19 +81,19 @@ class SyncedMemory(Ledger):
         buffer: Any,
         *,
         accelerator: Accelerator | None = None,
-        device: Device | str | None = None,
+        device: Device | str | Home | None = None,
     ) -> Self:
         """Make a memory over an existing writable buffer, without a copy.
 
         The device is by default that of the accelerator, else the default device.
         """
-        if device is None and accelerator is not None:
-            device = accelerator.device
         nbytes = buffer.nbytes
-        memory = cls(nbytes, device=device)
+        memory = cls(nbytes, device=accelerator if device is None else device)
         side = Side.HOST if accelerator is None else memory.side_of(accelerator)
-        memory.buffers.windows[side] = Windows(nbytes, Window(0, nbytes, buffer))
+        window = Window(0, nbytes, buffer)
+        memory.buffers.windows[side] = Windows(nbytes, window)
         memory.spans = Spans.whole(nbytes, 1 << side)
+        memory.shortcuts = {(side, 0, nbytes): Shortcut(window, side, usable=True)}
         if accelerator is not None:
             reside(memory, accelerator)
         return memory
@@ -542,10 +514,9 @@ class SyncedMemory(Ledger):
 
     def successor(self, nbytes: int) -> SyncedMemory:
         """Return an UNINITIALIZED memory of another size, for the same device."""
-        memory = SyncedMemory(nbytes, device=CPU, name=self.name)
+        memory = SyncedMemory(nbytes, device=self.device_home, name=self.name)
         if self.accelerator is not None:
             memory.side_of(self.accelerator)
-        memory.device_home = self.device_home
         return memory
 
     def __reduce__(self) -> Never:

@@ -103,7 +103,7 @@ def _seen(blob: BlobCore, memory: SyncedMemory) -> MemorySeen:
     head = f"{memory.head_over(*layout.reach, side).name}: {_meaning_of_head(memory, layout, side)}"
     runs = list(memory.spans.runs(0, nbytes))
     homes = []
-    for side in memory.sides:
+    for side in memory.buffers.all_sides:
         loans = memory.loans.of(side)
         mine = memory.buffers.alike(side)
         lent = [
@@ -228,7 +228,7 @@ def _meaning_of_head(memory: SyncedMemory, layout: Layout, side: Side) -> str:
     newest = Side.HOST if head is Head.HEAD_AT_CPU else side
     if head is Head.ELSEWHERE:
         holders = memory.spans.common(*layout.reach)
-        newest = next(other for other in memory.sides if holders >> other & 1)
+        newest = next(other for other in memory.buffers.all_sides if holders >> other & 1)
     sticky = memory.loans.writers(layout.start, layout.stop, 1 << newest)
     why = ", and an alias may write there at any moment" if sticky else ""
     return f"the newest contents are on the {newest.name.lower()}{why}"

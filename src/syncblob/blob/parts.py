@@ -20,16 +20,16 @@ def evict(blob: BlobCore, side: str) -> int:
     """Free the buffers of a side; see `Blob.evict`."""
     if side not in {"cpu", "gpu"}:
         raise ValueError(f'expected "cpu" or "gpu", got {side!r}')
-    memory, ledger = blob.memory, blob.memory
+    memory = blob.memory
     # A Blob that is smaller than its memory stands for all of it, unless it is a view.
     start, stop = (0, memory.nbytes) if blob.base is None else blob.layout.reach
     gone = Side.HOST if side == "cpu" else blob.accelerator_side(memory)
     freed = free(blob, gone, (start, stop))
-    with ledger.lock:
-        kept = ledger.buffers.within(gone, start, stop)
+    with memory.lock:
+        kept = memory.buffers.within(gone, start, stop)
         for window in kept if start < stop else ():
             reach = f"evict, which keeps a buffer of bytes {window.start} to {window.stop}"
-            ledger.note(reach, start, stop)
+            memory.note(reach, start, stop)
     return freed
 
 

@@ -255,11 +255,13 @@ def is_exposed(ledger: Ledger, side: Side, start: int, stop: int) -> bool:
     return exposed and ledger.spans.any(start, stop) == 1 << side
 
 
-def assume_unaliased(ledger: Ledger, start: int = 0, stop: int | None = None) -> None:
-    """End the exposure of a range on all sides: the caller promises that no alias writes."""
+def assume_unaliased(
+    ledger: Ledger, start: int = 0, stop: int | None = None, sides: int = -1
+) -> None:
+    """End the exposure of a range on some sides: the caller promises that no alias writes."""
     with ledger.lock:
         end, loans = ledger.buffers.nbytes if stop is None else stop, ledger.loans
-        for loan in loans.writers(start, end):
+        for loan in loans.writers(start, end, sides):
             if loan.exposed:
                 loans.cut(loan, start, end)
 
@@ -273,6 +275,5 @@ def refresh(ledger: Ledger, start: int, stop: int, *, still_exposed: bool) -> No
         take(ledger, Side.HOST, start, stop)
         if ledger.watch is not None:
             ledger.watch.drop(Side.HOST, start, stop)
-        for loan in [] if still_exposed else ledger.loans.writers(start, stop, 1 << Side.HOST):
-            if loan.exposed:
-                ledger.loans.cut(loan, start, stop)
+        if not still_exposed:
+            assume_unaliased(ledger, start, stop, 1 << Side.HOST)

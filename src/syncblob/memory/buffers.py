@@ -288,7 +288,7 @@ class Buffers:
         Leaves it to the caller to give the side the windows. `zeroed` fills it with zeros.
         """
         windows = self.windows[side]
-        window = windows.containing(start, stop)
+        window = None if windows is NO_WINDOWS else windows.containing(start, stop)
         if window is None:
             window = Window(0, self.nbytes, self.allocate(side, self.nbytes, zeroed=zeroed))
             return window, Windows(self.nbytes, window)

@@ -1,14 +1,10 @@
 """Changes of state: functions that plan one as a value, and `commit`, which carries it out.
 
 Call the functions under the memory's lock. A change is made completely or not at all, whatever
-raises, even a signal handler. CPython runs signal handlers only after calls, at the start of
-functions and at backward jumps. So `commit` has three steps:
-
-1. Prepare: only what can be undone or makes no difference. Buffers are allocated and filled; write
-   permissions are revoked, and restored after an exception.
-2. Assign: plain assignments without a call between them. Each leaves a true state. The map is
-   assigned last, because readers without the lock look at it first.
-3. Clean up: only what may be left undone.
+raises, even a signal handler, which CPython runs after calls and at jumps backwards only. So
+`commit` first prepares what can be undone, or makes no difference. Then come assignments without a
+call between them, each of which leaves a true state: the map last, because readers without the lock
+look at it first. Last comes what may be left undone.
 """
 
 from __future__ import annotations
@@ -55,9 +51,8 @@ PAIR = 2
 SMALL = 1 << 14
 """Of a memory of at most so many bytes, what lies beside a part comes to the host with it.
 
-That takes hardly longer: ``python -m benchmarks regions`` compares the two. Consumers that are
-given a view, and reach the rest of its base, find the newest contents there. Libraries that
-compute on accelerators are not known to do that, and a larger upload would wait for more work.
+That takes hardly longer. Consumers that reach the rest of a view's base find the newest contents
+there. None is known to do that on accelerators, and a larger upload would wait for more work.
 """
 
 MAX_SPANS = 1024
@@ -242,11 +237,9 @@ def shorten(  # noqa: PLR0913  # an access, and its plan
 def _with_rest(
     before: Spans, pieces: Sequence[Run], after: Spans, start: int, stop: int
 ) -> tuple[Sequence[Run], Spans]:
-    """Let bytes come to the host along with pieces of a range, in the same copies.
+    """Let the bytes beside a range that are where those at its ends are come to the host along.
 
-    These are the bytes before and behind the range that are where those at its ends are. What comes
-    from another side keeps its holders, because other code may be writing it there. What comes from
-    the source is held by the host.
+    What another side holds keeps its holders, because other code may be writing it there.
     """
     first, last = pieces[0], pieces[-1]
     low = before.span_of(first.start)[0] if first.start == start else first.start
@@ -498,10 +491,9 @@ def _plan_taking(
 def finish_write(ledger: Ledger, side: Side, start: int, stop: int, reason: str) -> None:
     """Record that work which may write into a range of one side has ended. Takes the lock.
 
-    Meanwhile, a thread, a signal handler or a finaliser may have copied bytes to the other side,
-    and the copy may lack some of the writes. So bytes that both sides hold are this side's alone
-    again. Bytes that the other side alone holds were written there since, and stay its own, unless
-    spans were ever joined: then this side gets the whole range.
+    What others have copied meanwhile may lack some of the writes. So what several sides hold is
+    this side's alone again. What another holds alone was written there since, and stays its own,
+    unless spans were ever joined: then this side gets the whole range.
     """
     with ledger.lock:
         take(ledger, side, start, stop, reason, everything=ledger.span_limit > 0)
@@ -552,10 +544,7 @@ def leave(
     give_up: Callable[[], Any],
     announced: Collection[set[Loan]],
 ) -> None:
-    """Detach a Blob from memories by a function, which is called under their locks.
-
-    If a writable alias of any is alive, and was not announced, there has to be a warning first.
-    """
+    """Call a function that gives memories up, under their locks, if aliases were announced."""
     with ledger.lock:
         try:
             ledger.moving = True

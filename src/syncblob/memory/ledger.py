@@ -1,9 +1,8 @@
 """The ledger of a memory: its buffers, who holds which bytes, and what has been handed out.
 
-`changes` changes it. This file has its fields, with what code without the lock may rely on, the
-questions that accesses ask, its history, and its *shortcuts*: nearly every access has nothing to
-do, because its side holds the newest contents already. A Blob keeps an array with the `Shortcut` of
-the buffer under it, whose attributes tell whether the array may be read, or written, as it is.
+`changes` changes it. Nearly every access has nothing to do, because its side holds the newest
+contents already. So a Blob keeps an array with the `Shortcut` of the buffer under it, which tells
+whether the array may be read, or written, as it is.
 """
 
 from __future__ import annotations
@@ -228,7 +227,6 @@ class Ledger:
         if (
             not (spans.common(start, stop) if uniform is None else uniform) & mine
             or self.watch is not None
-            or self.moving
             or (self.uploads and self.awaits(side))
             or (open_logs and not is_use_noted(self, side, start, stop))
         ):
@@ -322,10 +320,7 @@ class Ledger:
                 del known[key]
 
     def revoke_shortcuts(self, epoch: object = None) -> None:
-        """Let the next accesses ask again. `epoch` is a new one, if it means something.
-
-        Needs no lock: at worst, it makes accesses slower.
-        """
+        """Let the next accesses ask again, with a new epoch. Needs no lock: it is only slower."""
         epoch = epoch or object()
         while self.epoch is not epoch:
             # Repeated if a thread under the lock may have granted some since: it compares epochs.
@@ -355,10 +350,7 @@ class Ledger:
         self.history = (*self.history[1 - REMEMBERED :], Transition(*fields))
 
     def meet(self, side: Side, start: int, stop: int) -> None:
-        """Wait for what others may be doing to a range, through arrays over the same buffer.
-
-        On an accelerator, the next operation ends before its call does: the host writes any time.
-        """
+        """Wait for what others may do to a range, through arrays over the same buffer."""
         buffers = self.buffers
         others = buffers.alike(side) & ~(1 << side)
         for loan in self.loans.writers(start, stop, others):
@@ -366,13 +358,11 @@ class Ledger:
                 buffers.finish(1 << loan.side, start, stop)
             else:
                 accelerator: Any = buffers.homes[side]
+                # The host writes at any time, so the next operation ends before its call does.
                 accelerator.end_next()
 
     def await_uploads(self, side: Side, access: Access, start: int, stop: int) -> None:
-        """Wait for the asynchronous copies that an access of a range depends on.
-
-        These are all that overlap it. Only reads of the side that a copy comes from need not wait.
-        """
+        """Wait for the asynchronous copies of a range; reads where they come from need not."""
         if self.moving:
             self.refuse_reentry()
         self.finish_uploads(side, access, start, stop)
@@ -471,10 +461,7 @@ class Ledger:
 
 
 def note_use(ledger: Ledger, side: Side, start: int, stop: int) -> None:
-    """Record in the open logs the bytes that a copy at each change of side would have moved.
-
-    These are the bytes that another side used last and that this side holds already.
-    """
+    """Tell the open logs of bytes that another side used last and that this one holds already."""
     if is_use_noted(ledger, side, start, stop):
         return
     # The next use of another side is to be recorded, too.
@@ -499,13 +486,11 @@ def note_arrival(ledger: Ledger, side: Side, start: int, stop: int) -> None:
 
 
 def is_use_noted(ledger: Ledger, side: Side, start: int, stop: int) -> bool:
-    """Tell whether the open logs know that no other side has used a range since a side did.
-
-    What a side alone holds is copied before another one uses it, so that it may be used unnoted.
-    """
+    """Tell whether the open logs know that no other side has used a range since a side did."""
     if not ledger.buffers.on_several_sides or start >= stop:
         return True
     mine, last = 1 << side, _last_used(ledger)
+    # What a side alone holds is copied before another one uses it.
     if ledger.spans.any(start, stop) == mine:
         return last is None or not last.any(start, stop) & ~mine
     return last is not None and last.alike(start, stop) == mine

@@ -89,7 +89,9 @@ class SyncedMemory(Ledger):
         """
         nbytes = buffer.nbytes
         memory = cls(nbytes, device=accelerator if device is None else device)
-        side = Side.HOST if accelerator is None else memory.side_of(accelerator)
+        side = Side.HOST if accelerator is None else Side.ACCELERATOR
+        if accelerator is not None and accelerator is not memory.device_home:
+            side = memory.side_of(accelerator)
         window = Window(0, nbytes, buffer)
         memory.buffers.windows[side] = Windows(nbytes, window)
         memory.spans = Spans.whole(nbytes, 1 << side)
@@ -279,11 +281,6 @@ class SyncedMemory(Ledger):
         return self.buffers.accelerator
 
     @property
-    def sides(self) -> tuple[Side, ...]:
-        """The sides: the host, and each accelerator that it was made for or used on."""
-        return self.buffers.all_sides
-
-    @property
     def device(self) -> Device:
         """The device that the memory was made for. It never changes."""
         return self.device_home.device
@@ -306,31 +303,16 @@ class SyncedMemory(Ledger):
         window = self.buffers.windows[side].whole
         return None if window is None else window.array
 
-    def whole(self, side: Side) -> Window | None:
-        """Return the window of one side that is everything; None if there is none."""
-        return self.buffers.windows[side].whole
-
     def windows(self, side: Side) -> tuple[Window, ...]:
         """Return the windows of one side."""
         return self.buffers.windows[side].all
 
-    def newest(self, side: int, layout: Layout) -> Window | None:
+    def newest(self, side: Side, layout: Layout) -> Window | None:
         """Return a side's window if a const access may read it as it is, else None."""
-        spans = self.spans
-        held = spans.uniform
-        if held is None:
-            held = spans.common(*layout.reach)
-        if not held & (1 << side) or self.watch is not None:
-            return None
-        if self.buffers.shared and self.aliased:
-            return None
-        if self.uploads and self.awaits(side):
-            return None
-        buffer = self.buffers.windows[side].whole
-        if buffer is None and side:
-            buffer = self.buffers.containing(side, *layout.reach)
+        spans, reach = self.spans, layout.reach
+        window = self.buffers.containing(side, *reach) if self.usable(side, *reach)[0] else None
         # Another thread may have evicted the side since, and made another buffer.
-        return buffer if self.spans is spans else None
+        return window if self.spans is spans else None
 
     def peek_at_source(self) -> NDArray[np.uint8] | None:
         """Return the bytes of the source, and keep nothing. The memory stays UNINITIALIZED.
@@ -359,11 +341,7 @@ class SyncedMemory(Ledger):
                 return array
 
     def holds(self, window: Window, side: Side, layout: Layout) -> bool:
-        """Return whether a side has a window of a layout, now that there is an array over it.
-
-        Another thread may have evicted it before: an operation pins whole buffers only, and windows
-        are kept by the arrays over them.
-        """
+        """Return whether a side still has a window, now that an array over it keeps it there."""
         if not side or window is self.buffers.windows[side].whole:
             return True
         with self.lock:
@@ -462,10 +440,7 @@ class SyncedMemory(Ledger):
                     return array
 
     def make_whole(self, side: Side, layout: Layout, reason: str) -> None:
-        """Give a side one buffer, if it has none and the device has room for it.
-
-        Aliases of parts keep their windows from growing. So they get none if possible.
-        """
+        """Give a side one buffer, if there is room: aliases of parts keep windows from growing."""
         buffers = self.buffers
         new = side and layout.size and buffers.windows[side].whole is None
         if new and divisible(buffers, self.home(side)):
@@ -520,13 +495,7 @@ class SyncedMemory(Ledger):
         return memory
 
     def __reduce__(self) -> Never:
-        """Refuse to copy or pickle: two memories over the same buffers would not stay coherent.
-
-        Raises
-        ------
-        TypeError
-            Always.
-        """
+        """Raise TypeError: two memories over the same buffers would not stay coherent."""
         raise TypeError("a SyncedMemory is not copied or pickled; copy or pickle the Blob")
 
     def __repr__(self) -> str:

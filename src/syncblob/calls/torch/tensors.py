@@ -107,7 +107,7 @@ def host_alias(blob: BlobCore, place: int, noted: NotedPlace | None = None) -> t
     layout: Any = blob.known_layout
     if place == HOST_DIFF:
         memory = blob.diff_memory()
-        if shortcut.buffer is not memory.whole(Side.HOST):
+        if shortcut.buffer is not memory.buffers.windows[Side.HOST].whole:
             # The Blob has another diff now, because its base shares one.
             return None
     array = exported.view()
@@ -175,7 +175,7 @@ def host_loan(x: BlobCore, reason: str) -> Loan | None:
         kept = x.accessor_arrays[HOST_DATA]
     # Beside an alias, it may stay unreadable. Another thread may have replaced the buffer.
     if kept is None or not (
-        kept.shortcut.readable or kept.shortcut.buffer is x.memory.whole(Side.HOST)
+        kept.shortcut.readable or kept.shortcut.buffer is x.memory.buffers.windows[Side.HOST].whole
     ):
         return Loan(*tensor_over_memory(x.memory, layout, HOST, CONST, reason))
     loan: Loan | None = kept.tensor

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from benchmarks import (
-    array_api,
     files,
     import_time,
     interop,
@@ -17,7 +16,6 @@ from benchmarks import (
     pipeline,
     shared,
     states,
-    streaming,
     transfers,
 )
 from benchmarks.results import Results
@@ -26,7 +24,6 @@ from benchmarks.tables import as_markdown
 from benchmarks.timing import Timer
 
 GROUPS: dict[str, Callable[[Timer], Measured]] = {
-    "array_api": array_api.measure,
     "calls": ordinary.measure,
     "files": files.measure,
     "import_time": import_time.measure,
@@ -37,7 +34,6 @@ GROUPS: dict[str, Callable[[Timer], Measured]] = {
     "regions": pipeline.measure_parts,
     "shared": shared.measure,
     "states": states.measure,
-    "streaming": streaming.measure,
     "transfers": transfers.measure,
 }
 

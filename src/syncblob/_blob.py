@@ -11,7 +11,7 @@ import operator
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib.util import find_spec
-from types import FunctionType, ModuleType
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, Self, SupportsIndex
 
 import numpy as np
@@ -224,14 +224,11 @@ class Blob(Operators, Views, Replacements, CaffeMath, Creation):
         return "".join(f"{dim} " for dim in self.shape) + f"({self.size})"
 
     def legacy_shape(self, index: SupportsIndex) -> int:
-        """Return a dimension of the Blob seen as four-dimensional.
+        """Return a dimension of the Blob seen as four-dimensional, for an index from -4 to 3.
 
-        Parameters
-        ----------
-        index
-            From -4 to 3. Missing axes count as 1: after the last for ``index >= 0``, before the
-            first for ``index < 0``, as in Caffe. IndexError for others, ValueError for a Blob of
-            more than four axes.
+        Missing axes count as 1: after the last for ``index >= 0``, before the first for
+        ``index < 0``, as in Caffe. IndexError for another index, ValueError for a Blob of more
+        than four axes.
         """
         shape, index = self.shape, operator.index(index)
         if len(shape) > _LEGACY_AXES:
@@ -251,11 +248,8 @@ class Blob(Operators, Views, Replacements, CaffeMath, Creation):
     def offset(self, *indices: Any) -> int:
         """Return the index of an element in C order.
 
-        Parameters
-        ----------
-        *indices
-            One non-negative integer per axis, or a sequence of them; missing ones are 0. IndexError
-            if there are too many, or one is out of bounds (Caffe accepts ``n == num``).
+        `indices` are one non-negative integer per axis, or a sequence of them; missing ones are 0.
+        IndexError if there are too many, or one is out of bounds (Caffe accepts ``n == num``).
         """
         return offset(self.shape, indices)
 
@@ -311,51 +305,34 @@ class Blob(Operators, Views, Replacements, CaffeMath, Creation):
         """Start an asynchronous upload of data and return.
 
         Later overlapping accesses wait for it if they are on the accelerator or may write on the
-        host. A view uploads its part of the memory. RuntimeError unless the head is HEAD_AT_CPU.
-
-        Parameters
-        ----------
-        stream
-            A stream of the accelerator; None for an internal one.
+        host. A view uploads its part of the memory. `stream` is a stream of the accelerator; None
+        for an internal one. RuntimeError unless the head is HEAD_AT_CPU.
         """
         memory = self.memory
         side = self.accelerator_side(memory)
         memory.async_gpu_push(stream, *self.layout.reach, side)
 
     def prefetch(self, device: Device | str | None = None) -> None:
-        """Start to transfer to a device the part of data that is missing there.
+        """Start to transfer to a device, by default that of this Blob, the data missing there.
 
         A view transfers its part of the memory. The transfer is asynchronous, as with
         `async_gpu_push`, and later accesses that depend on it wait for it. Reading from a source to
         the host is synchronous, and so is a download of bytes that a writable alias may change.
-
-        Parameters
-        ----------
-        device
-            ``"cpu"``, or an accelerator. None means `device`.
         """
         home = self.home if device is None else home_of(device)
         memory = self.memory
         memory.prefetch(memory.side_of(home), *self.layout.reach)
 
     def evict(self, side: Literal["cpu", "gpu"] = "gpu") -> int:
-        """Free the memory of data on a side. What only that side holds moves to the other first.
+        """Free the memory of data on a side, and return the number of bytes freed.
 
-        Writable borrowed arrays of that side become read-only. Arrays that are kept longer than a
-        borrow may be keep the bytes alive. A buffer that reaches beyond the range of a view stays,
-        and `explain` says so.
+        What only that side holds moves to the other first. Writable borrowed arrays of that side
+        become read-only. Arrays that are kept longer than a borrow may be keep the bytes alive. A
+        buffer that reaches beyond the range of a view stays, and `explain` says so.
 
-        Returns
-        -------
-        int
-            The number of bytes freed.
-
-        Raises
-        ------
-        BufferError
-            If an alias, exposed memory, or an operation of another thread needs a buffer, or if
-            that side is an adopted array or shared memory, which later writes would not reach.
-            Nothing has changed then.
+        BufferError, with nothing changed, if an alias, exposed memory, or an operation of another
+        thread needs a buffer, or if that side is an adopted array or shared memory, which later
+        writes would not reach.
         """
         return parts.evict(self, side)
 
@@ -518,15 +495,9 @@ class Blob(Operators, Views, Replacements, CaffeMath, Creation):
     def load_proto(self, proto: BlobProto | bytes, *, resize: bool = True) -> None:
         """Copy the contents of a BlobProto: Caffe's ``FromProto``. Writes on the host.
 
-        If the message has no diff, diff is unchanged.
-
-        Parameters
-        ----------
-        proto
-            The message or its serialised bytes. ModelFileError or ValueError if it does not match;
-            nothing changes then.
-        resize
-            Take its shape; otherwise the shapes must be equal (see `shape_equals`).
+        `proto` is the message or its serialised bytes. If it has no diff, diff is unchanged. The
+        Blob takes its shape; without `resize` the shapes must be equal (see `shape_equals`).
+        ModelFileError or ValueError if it does not match; nothing changes then.
         """
         self.require_writable("load_proto")
         from syncblob.caffe.messages import blob_proto_methods  # built on Blobs
@@ -635,11 +606,7 @@ class Blob(Operators, Views, Replacements, CaffeMath, Creation):
     def __array_namespace__(self, /, *, api_version: str | None = None) -> ModuleType:
         """Return `syncblob`, the array API namespace.
 
-        Parameters
-        ----------
-        api_version
-            A version of the standard, ``"2021.12"`` to ``"2025.12"``; None for the newest.
-            ValueError for others.
+        `api_version` is ``"2021.12"`` to ``"2025.12"``, None for the newest; else a ValueError.
         """
         if api_version not in {None, *_API_VERSIONS}:
             raise ValueError(
@@ -883,13 +850,9 @@ class Blob(Operators, Views, Replacements, CaffeMath, Creation):
     def to_torch(self, *, copy: bool | None = None) -> Tensor:
         """Return a tensor over data, on this Blob's device: a tracked alias, by a mutable access.
 
-        ValueError if a stride is negative, which torch does not support.
-
-        Parameters
-        ----------
-        copy
-            True makes a private copy, by a const access. None copies only a const Blob; False never
-            copies, and is a ValueError for a const Blob.
+        `copy` True makes a private copy, by a const access. None copies only a const Blob; False
+        never copies. ValueError for False and a const Blob, and if a stride is negative, which
+        torch does not support.
         """
         return (_loaded or _torch()).tensor_over(self, copy=copy)
 
@@ -900,13 +863,10 @@ class Blob(Operators, Views, Replacements, CaffeMath, Creation):
         data. Both are tracked aliases on this Blob's device, as long as the parameter exists or a
         graph refers to it. diff is created if needed.
 
-        Returns
-        -------
-        torch.nn.Parameter
-            Its `grad` is never None while it requires one: ``zero_grad()`` sets diff to zero, with
-            or without ``set_to_none``. An assigned gradient is copied into diff. TypeError if the
-            dtype is not a floating-point or complex one, ValueError if this is a const Blob, or a
-            stride is negative, which torch does not support.
+        The `grad` of this ``torch.nn.Parameter`` is never None while it requires one:
+        ``zero_grad()`` sets diff to zero, with or without ``set_to_none``. An assigned gradient is
+        copied into diff. TypeError if the dtype is not a floating-point or complex one, ValueError
+        if this is a const Blob, or a stride is negative, which torch does not support.
         """
         return (_loaded or _torch()).parameter_over(self)
 
@@ -915,11 +875,5 @@ class Blob(Operators, Views, Replacements, CaffeMath, Creation):
         return [name for name in super().__dir__() if type(vars(Blob).get(name)) is not Missing]
 
 
-# Python's errors for wrong arguments, and pickles of methods, name the class that users know.
-for _base in Blob.__mro__[1:-1]:
-    for _name, _method in vars(_base).items():
-        _function = getattr(_method, "__func__", _method)
-        if type(_function) is FunctionType:
-            _function.__qualname__, _function.__module__ = f"Blob.{_name}", Blob.__module__
 add_missing(Blob)
 BlobCore.class_of_results = Blob

@@ -33,13 +33,7 @@ def is_lost(lock: threading.RLock) -> bool:
 
 
 class Lock:
-    """A reentrant lock for data that is always consistent, and usable after a fork.
-
-    Attributes
-    ----------
-    held
-        The lock, for a ``with`` statement.
-    """
+    """A reentrant lock for data that is always consistent, usable after a fork: ``with x.held``."""
 
     __slots__ = ("__weakref__", "held")
 

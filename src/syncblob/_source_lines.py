@@ -114,27 +114,15 @@ def user_instruction(depth: int = 2) -> NotedPlace:
         frame = outer
 
 
-def user_place() -> Place:
-    """Record the place of the user's code."""
-    return Place(*user_instruction())
-
-
 def user_line() -> SourceLine:
     """Return the line of the user's code."""
-    return user_place().line
+    return Place(*user_instruction()).line
 
 
 def warn_user(message: str, category: type[Warning]) -> None:
     """Emit a warning at the line of the user's code."""
     code, _, _ = user_instruction()
-    frame = _getframe(1)
+    frame, level = _getframe(1), 2
     while frame.f_code is not code and frame.f_back is not None:
-        frame = frame.f_back
-    warnings.warn_explicit(
-        message,
-        category,
-        frame.f_code.co_filename,
-        frame.f_lineno,
-        frame.f_globals.get("__name__"),
-        frame.f_globals.setdefault("__warningregistry__", {}),
-    )
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)

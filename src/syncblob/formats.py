@@ -79,10 +79,7 @@ def is_untouched(blob: Blob, *, diff: bool = False) -> bool:
 def untouched_values(blob: Blob, *, diff: bool = False) -> NDArray[np.generic] | None:
     """Return data or diff from the source if it has not been accessed. Not an access itself.
 
-    Returns
-    -------
-    ndarray or None
-        An array that must not be written; None if no source has all the values of the Blob.
+    The array must not be written. None if no source has all the values of the Blob.
     """
     memory = memory_of(blob, diff=diff)
     if memory is None or memory.nbytes != blob.nbytes or not shows(blob, blob.shape, blob.dtype):

@@ -256,22 +256,6 @@ def test_threads_make_one_memory(device: str) -> None:
         assert [rest for _, *rest in found] == [[[1, 2, 3], [1, 2]]] * 4
 
 
-# --- transfers -----------------------------------------------------------------------------------
-
-
-def test_a_host_operand_is_uploaded_once(simulated: SimulatedBackend) -> None:
-    host = xp.ones(3, device="cpu")
-    with no_transfers():
-        blob = xp.zeros(3)
-    for _ in range(3):
-        assert (host + blob).device == "simulated:0"
-        assert (blob * host).device == "simulated:0"
-    assert (simulated.uploads, simulated.downloads) == (1, 0)
-    assert (host.head, host.device) == (Head.SYNCED, "cpu")
-    assert host.tolist() == [1, 1, 1]
-    assert simulated.downloads == 0
-
-
 # --- alignment ---------------------------------------------------------------------------------
 
 # The elements of float64 from which docs/consumers.md promises aligned results.

@@ -152,14 +152,6 @@ def test_what_only_one_side_holds_moves_to_the_other(side):
     assert "evict: " in str(blob.explain())
 
 
-def test_what_both_sides_hold_is_dropped(limited):
-    blob = filled(7)
-    blob.cpu_data()
-    limited.reset_counts()
-    assert blob.evict("gpu") == NBYTES
-    assert (limited.downloads, limited.used_nbytes) == (0, 0)
-
-
 def test_a_blob_that_was_computed_with_lets_go_of_its_arrays(limited):
     blob = filled(7)
     view, const = blob[1:], blob.const
@@ -385,7 +377,7 @@ def test_what_the_host_has_costs_less():
 @pytest.mark.usefixtures("two")
 def test_operands_stay():
     first, second = filled(1), filled(2)
-    with pytest.raises(MemoryError, match=r"add|nothing there can be evicted"):
+    with pytest.raises(MemoryError, match="bytes: an operand of add"):
         first + second
     assert (first.sum().item(), second.sum().item()) == (COUNT, 2 * COUNT)
     first += second
@@ -794,13 +786,6 @@ def test_what_is_written_into_an_adopted_array_is_written_once(limited):
     np.add(blob, 1, out=blob)
     blob += 1
     assert (blob.tolist(), others[0].head) == ([2] * COUNT, Head.HEAD_AT_GPU)
-
-
-def test_the_error_names_the_operands(limited):
-    limited.capacity = 2 * NBYTES
-    first, second = filled(1), filled(2)
-    with pytest.raises(MemoryError, match="bytes: an operand of add"):
-        first + second
 
 
 def test_what_other_threads_free_meanwhile_is_used(limited, monkeypatch):

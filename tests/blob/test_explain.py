@@ -121,15 +121,6 @@ def test_so_is_a_stale_alias_of_the_accelerator(part) -> None:
     assert not array.flags.writeable
 
 
-def test_an_alias_that_an_adoption_made_stale_says_so() -> None:
-    blob = at_cpu()
-    alias = np.from_dlpack(blob.cpu)
-    with pytest.warns(StaleAliasWarning):
-        blob.set_gpu_data(np.zeros((2, 3), "f4"))
-    assert rows_of(blob)["stale alias"].endswith(f"; stale since {line_of(blob, 'adoption')}")
-    assert alias is not None
-
-
 @pytest.mark.parametrize(
     ("access", "reason"),
     [
@@ -158,41 +149,6 @@ def test_a_borrow_that_ended_is_shown_with_both_accesses(access, reason) -> None
     assert str(blob.explain()).count("ended borrow") == 1
     kept.clear()
     assert "ended borrow" not in str(blob.explain())
-
-
-def test_a_borrow_of_the_accelerator_is_shown_with_both_accesses_too() -> None:
-    blob = at_cpu()
-    borrow = blob.mutable_gpu_data()
-    first = line_of(blob, "mutable_gpu_data")
-    blob.cpu_data()
-    [ended] = [text for label, text in blob.explain().rows if label == "ended borrow"]
-    since = f"an array of the accelerator side; read-only since {line_of(blob, 'cpu_data')}"
-    assert ended == f"{since}; created no earlier than {first}"
-    assert not borrow.flags.writeable
-
-
-def test_of_a_borrow_whose_access_is_forgotten_only_its_end_is_shown() -> None:
-    blob = split()
-    borrow = blob[20:24].mutable_cpu_data()
-    for _ in range(20):
-        blob[40:].mutable_cpu_data()
-        blob[40:].gpu_data()
-    blob[20:24].gpu_data()
-    assert "created no earlier" not in rows_of(blob)["ended borrow"]
-    assert not borrow.flags.writeable
-
-
-def test_an_access_while_bytes_are_not_in_use_did_not_give_a_side_their_contents() -> None:
-    blob = Blob(8, "uint8", device="simulated")
-    blob.mutable_cpu_data()
-    first = line_of(blob, "mutable_cpu_data")
-    borrow = blob[4:].mutable_cpu_data()
-    blob.resize(4)
-    blob[:2].mutable_gpu_data()
-    blob.resize(8)
-    blob[4:].gpu_data()
-    assert rows_of(blob)["ended borrow"].endswith(f"; created no earlier than {first}")
-    assert not borrow.flags.writeable
 
 
 def test_an_access_of_other_bytes_did_not_give_a_side_those_of_a_borrow() -> None:

@@ -76,8 +76,3 @@ def test_the_journal_tells_it():
     assert [transfer.name for transfer in log] == ["weights"] * 2 + [""] * 2
     assert str(log[0]).startswith("upload of 24 bytes of weights for async_gpu_push")
     assert str(log[2]).startswith("upload of 24 bytes for async_gpu_push")
-
-
-def test_explain_begins_with_it():
-    assert str(named().explain()).startswith("Blob 'weights' of shape (2, 3), float32, 24 bytes\n")
-    assert str(named("").explain()).startswith("Blob of shape (2, 3), float32, 24 bytes\n")

@@ -94,15 +94,6 @@ def test_a_number_moves_its_element_and_changes_nothing(simulated, head, read):
     assert simulated.allocations == simulated.host_allocations == 0
 
 
-def test_what_the_host_has_is_not_moved_though_the_rest_is_elsewhere(simulated):
-    blob = blob_in(SPLIT)
-    simulated.reset_counts()
-    assert blob.item(0) == blob.data_at() == float(blob[0, 0]) == 0
-    assert str(blob[0, 0]) == "0.0"
-    assert moved(simulated) == (0, 0)
-    assert blob.head is SPLIT
-
-
 @pytest.mark.parametrize("head", [CPU, GPU, SYNCED, SPLIT])
 def test_the_memory_gathers_no_number_that_an_array_of_the_blob_has(monkeypatch, head):
     part = blob_in(head)[1:]
@@ -172,15 +163,6 @@ def test_a_text_moves_what_it_shows_and_changes_nothing(simulated, shape):
     assert moved(simulated) == (0, 4 * elements)
     assert state(blob) == before
     assert str(blob.T[::2]) == str(values("int32", shape).T[::2])
-    assert state(blob) == before
-
-
-def test_of_a_split_one_a_text_moves_what_the_host_lacks(simulated):
-    blob = blob_in(SPLIT)
-    before = state(blob)
-    simulated.reset_counts()
-    assert str(blob) == str(values())
-    assert moved(simulated) == (0, 20)
     assert state(blob) == before
 
 

@@ -166,20 +166,6 @@ def test_an_untouched_blob_shrinks_and_regrows_without_memory(simulated):
     assert blob.gpu_data().tolist() == [0] * 8
 
 
-def test_transfers_move_the_bytes_in_use_not_the_capacity(simulated):
-    blob = Blob(100, device="simulated")
-    blob.mutable_cpu_data()
-    blob.gpu_data()
-    blob.resize(3)
-    blob.mutable_cpu_data()
-    simulated.reset_counts()
-    blob.mutable_gpu_data()
-    blob.cpu_data()
-    assert (simulated.uploaded_bytes, simulated.downloaded_bytes) == (12, 12)
-    assert blob.memory.nbytes == 400
-    assert blob.nbytes == 12
-
-
 def test_memory_never_shrinks_and_a_regrow_allocates_nothing(simulated):
     blob = Blob(100, device="simulated")
     host, device = blob.mutable_cpu_data().ctypes.data, blob.gpu_data().ctypes.data
@@ -189,15 +175,6 @@ def test_memory_never_shrinks_and_a_regrow_allocates_nothing(simulated):
     assert blob.cpu_data().ctypes.data == host
     assert blob.gpu_data().ctypes.data == device
     assert (simulated.allocations, simulated.host_allocations) == (0, 0)
-
-
-def test_growth_drops_the_contents_of_data_and_diff(accelerator):
-    blob = Blob(2, device=accelerator)
-    write(blob, 9)
-    write(blob.diff, 8, "accelerator")
-    blob.resize(3)
-    assert (blob.head, blob.diff_head) == (Head.UNINITIALIZED, Head.UNINITIALIZED)
-    assert blob.tolist() == blob.diff.tolist() == [0, 0, 0]
 
 
 def test_a_diff_that_a_resize_gives_up_ends_its_borrows():
@@ -285,19 +262,6 @@ def test_a_gradient_is_freed_with_the_memory_that_a_blob_left():
     assert gradient() is None
 
 
-@pytest.mark.parametrize("holder", ["data", "diff"])
-def test_elements_that_a_view_still_sees_keep_their_values(accelerator, holder):
-    blob = Blob(4, device=accelerator)
-    write(blob, [1, 2, 3, 4])
-    write(blob.diff, [5, 6, 7, 8])
-    view = getattr(blob, holder)
-    blob.resize(2)
-    view.mutable_cpu_data()
-    view.gpu_data()
-    view.mutable_gpu_data()
-    assert view.tolist() == ([1, 2, 3, 4] if holder == "data" else [5, 6, 7, 8])
-
-
 @pytest.mark.parametrize("side", ["host", "accelerator"])
 def test_a_view_keeps_its_whole_gradient_when_its_blob_shrinks(accelerator, side):
     blob = Blob(4, device=accelerator)
@@ -309,32 +273,6 @@ def test_a_view_keeps_its_whole_gradient_when_its_blob_shrinks(accelerator, side
     view.gpu_diff()
     view.mutable_gpu_diff()
     assert view.cpu_diff().tolist() == [7, 7, 7, 7]
-
-
-def test_sharing_survives_a_resize_within_the_capacity(accelerator):
-    blob, other = Blob(6, device=accelerator), Blob((2, 3), device=accelerator)
-    other.share_data(blob)
-    other.share_diff(blob)
-    blob.resize(4)
-    blob.resize(5)
-    blob.resize(6)
-    write(blob, 3, "accelerator")
-    write(blob.diff, 4)
-    assert other.memory is blob.memory
-    assert other.tolist() == [[3, 3, 3], [3, 3, 3]]
-    assert other.diff.tolist() == [[4, 4, 4], [4, 4, 4]]
-
-
-@pytest.mark.parametrize("kept", [False, True], ids=["first access", "later access"])
-def test_overwriting_a_smaller_blob_keeps_the_rest_of_the_memory_that_it_shares(kept):
-    blob, smaller = Blob(8, device="simulated"), Blob(8, device="simulated")
-    smaller.share_data(blob)
-    smaller.resize(4)
-    if kept:
-        smaller.overwrite_cpu_data()[:] = 0
-    write(blob, range(8), "accelerator")
-    smaller.overwrite_cpu_data()[:] = 9
-    assert blob.tolist() == [9, 9, 9, 9, 4, 5, 6, 7]
 
 
 def test_a_blob_that_shares_smaller_memory_gets_its_own_when_it_outgrows_it():

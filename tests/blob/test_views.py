@@ -116,18 +116,6 @@ def test_getitem_is_numpys(device, data, shape):
     np.testing.assert_array_equal(np.asarray(result), expected)
 
 
-@pytest.mark.parametrize("device", [*DEVICES, OTHER])
-@pytest.mark.parametrize("shape", [(0,), (0, 2), (3, 0), (0, 0)])
-def test_a_mask_without_elements_selects_nothing(device, shape):
-    array, mask = numbers(3, 2), np.zeros(shape, bool)
-    blob = on_side(array, device)
-    assert blob[mask].shape == array[mask].shape
-    blob[mask] = 9
-    assert blob.tolist() == array.tolist()
-    with pytest.raises(IndexError):
-        blob[np.zeros((1, 0), bool)]
-
-
 @pytest.mark.parametrize("device", EVERYWHERE)
 @settings(max_examples=150)
 @given(data=st.data(), shape=shapes)
@@ -232,50 +220,6 @@ def test_a_numpy_scalar_that_does_not_fit_is_refused_as_by_an_ndarray(device, nu
         with np.errstate(invalid="ignore"):
             x[[0, 2]] = number
     assert blob.tolist() == array.tolist()
-
-
-@pytest.mark.parametrize("view", [lambda b: b, lambda b: b.T, lambda b: b[::-1, ::-1]])
-def test_an_assignment_to_everything_transfers_nothing(simulated, view):
-    blob = blob_of(numbers(2, 3), "simulated")
-    blob.mutable_cpu_data()
-    simulated.reset_counts()
-    view(blob)[...] = 7
-    view(blob)[:] = 7
-    assert simulated.uploads + simulated.downloads == 0
-    assert blob.tolist() == [[7] * 3] * 2
-
-
-def test_an_assignment_to_a_part_keeps_the_rest_where_it_is(simulated):
-    blob = blob_of(numbers(4), "simulated")
-    blob.set_cpu_data(numbers(4) + 10)
-    simulated.reset_counts()
-    blob.data[1:3] = 0
-    assert simulated.uploads + simulated.downloads == 0
-    assert (blob.head, blob[1:3].head, blob[:1].head) == (Head.SPLIT, GPU, Head.HEAD_AT_CPU)
-    assert blob.tolist() == [10, 0, 0, 13]
-    assert (simulated.uploads, simulated.downloads, simulated.downloaded_bytes) == (0, 1, 8)
-
-
-def test_an_assignment_to_a_part_with_gaps_brings_what_lies_in_them(simulated):
-    blob = blob_of(numbers(6), "simulated")
-    blob.set_cpu_data(numbers(6) + 10)
-    simulated.reset_counts()
-    blob[1:4:2] = 0
-    assert (simulated.uploads, simulated.uploaded_bytes, simulated.downloads) == (1, 12, 0)
-    assert blob.tolist() == [10, 0, 12, 0, 14, 15]
-    assert (simulated.uploads, simulated.downloads, simulated.downloaded_bytes) == (1, 1, 12)
-
-
-@pytest.mark.parametrize("device", DEVICES)
-def test_blobs_can_be_indices(device):
-    blob = blob_of(numbers(3, 2), device)
-    where = blob_of(np.array([2, 0]), device)
-    assert blob[where].tolist() == [[4, 5], [0, 1]]
-    assert blob[blob_of(np.array(1), device)].tolist() == [2, 3]
-    assert blob[blob_of(np.array([True, False, True]), device)].shape == (2, 2)
-    assert blob[where, blob_of(np.array(1), device)].tolist() == [5, 1]
-    blob[where] = 0
-    assert blob.tolist() == [[0, 0], [2, 3], [0, 0]]
 
 
 @pytest.mark.parametrize("device", EVERYWHERE)
@@ -595,15 +539,6 @@ def test_data_and_diff_cannot_be_replaced(name, value):
     with pytest.raises(AttributeError, match=rf"blob\.{name}\[\.\.\.\] = values"):
         setattr(blob, name, given)
     assert blob.memory is memory
-    assert (blob.tolist(), blob.asum_diff()) == (numbers(2, 3).tolist(), 0)
-
-
-def test_data_is_not_the_place_of_diff():
-    blob = blob_of(numbers(2, 3))
-    with pytest.raises(AttributeError, match="share_data"):
-        blob.data = blob.diff
-    with pytest.raises(AttributeError, match="share_diff"):
-        blob.diff = blob.data
     assert (blob.tolist(), blob.asum_diff()) == (numbers(2, 3).tolist(), 0)
 
 

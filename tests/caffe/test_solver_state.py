@@ -5,9 +5,8 @@ import numpy as np
 import pytest
 
 import syncblob
-from syncblob.caffe import open_model, read_blob
+from syncblob.caffe import open_model, open_solver_state, read_blob, save_solver_state
 from syncblob.caffe._pb.caffe_pb2 import BlobProto, BlobShape, SolverState
-from syncblob.caffe.files.solver_state import open_solver_state, save_solver_state
 from syncblob.caffe.messages.wire import length_field
 from syncblob.errors import ModelFileError
 from syncblob.memory import Head

@@ -7,14 +7,15 @@ from syncblob._blob import Blob
 from syncblob.caffe import (
     Layer,
     ModelFile,
+    SolverState,
     open_model,
     plan_model,
     read_blob,
     save_model,
+    save_solver_state,
     write_blob,
 )
 from syncblob.caffe._pb.caffe_pb2 import BlobProto, BlobShape, LayerParameter, NetParameter
-from syncblob.caffe.files.solver_state import SolverState, save_solver_state
 from syncblob.caffe.messages import pieces
 from syncblob.caffe.messages.wire import length_field as field
 from syncblob.caffe.messages.wire import varint

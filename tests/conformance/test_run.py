@@ -106,22 +106,6 @@ def test_what_is_wrong_with_a_run(report, problems):
     assert report["problems"] == problems
 
 
-def test_a_report_says_what_ran_and_what_did_not_pass():
-    report = report_for(entry("failed"), skips=())
-    assert (report["device"], report["seconds"]) == ("simulated:0", 12)
-    assert report["versions"] == {"syncblob": "0.1.0", "numpy": "2.4.6"}
-    assert report["found"] == [("test_failed", "failed", "AssertionError: wrong")]
-
-
-def test_the_row_of_a_run_fits_the_table_of_the_readme():
-    report = report_for(entry("passed"), entry("failed"), skips=())
-    row = run.as_row(report | {"seed": 5, "started": "2026-01-02T03:04"})
-    assert row.startswith("| simulated:0 | quick | 1 | 1 | 0 | 0 | 0 | 5 | 12 s | syncblob 0.1.0, ")
-    lines = (run.ROOT / "conformance" / "README.md").read_text("utf-8").splitlines()
-    heads = next(line for line in lines if line.startswith("| device |"))
-    assert row.count(" | ") == heads.count(" | ")
-
-
 # --- what cannot be -------------------------------------------------------------------------------
 
 
@@ -133,19 +117,3 @@ def test_a_device_that_is_not_there_is_refused_with_status_2(capsys):
 def test_a_suite_at_another_commit_is_refused_with_status_2(make_small_suite, capsys):
     assert run.main(["--suite", str(make_small_suite().folder)]) == 2
     assert "--any-commit" in capsys.readouterr().err
-
-
-def test_missing_packages_are_named(monkeypatch, capsys):
-    monkeypatch.setattr(run, "find_spec", lambda name: None if name == "xdist" else name)
-    assert run.main([]) == 2
-    assert "xdist" in capsys.readouterr().err
-
-
-@pytest.mark.long
-def test_a_run_that_cannot_begin_is_no_result(make_small_suite, tmp_path, capsys):
-    folder, report = make_small_suite().folder, tmp_path / "report.json"
-    (folder / "conftest.py").write_text("import no_such_module")
-    options = ["--suite", str(folder), "--any-commit", "-n", "0", "--report", str(report)]
-    assert run.main(options) == 2
-    assert "exit status 4" in capsys.readouterr().err
-    assert not report.exists()

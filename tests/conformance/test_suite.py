@@ -53,24 +53,6 @@ def copy(clone, tmp_path):
     return folder
 
 
-@pytest.mark.parametrize(
-    ("named", "variable", "expected"),
-    [
-        ("named", "variable", "named"),
-        (None, "variable", "variable"),
-        (None, None, "cache/syncblob/array-api-tests"),
-    ],
-)
-def test_folder_is_the_named_one_then_the_variable_then_the_cache(
-    named, variable, expected, monkeypatch, tmp_path
-):
-    if variable:
-        monkeypatch.setenv("ARRAY_API_TESTS_DIR", str(tmp_path / variable))
-        with pytest.raises(SuiteError, match=r"\$ARRAY_API_TESTS_DIR, got .*variable: not there"):
-            provide_suite()
-    assert suite_folder(tmp_path / named if named else None) == tmp_path / expected
-
-
 def test_a_suite_that_is_there_is_taken_and_another_is_cloned(clone, tmp_path):
     assert provide_suite(clone) == clone
     for named in (None, tmp_path / "missing"):

@@ -52,28 +52,6 @@ def test_arrays_of_pyarrow_that_have_no_capsule_become_blobs():
         syncblob.asarray(pa.array(["text"]))
 
 
-def _pointer_of_jax(blob):
-    jax = pytest.importorskip("jax")
-    return jax.device_put(np.asarray(blob)).unsafe_buffer_pointer()
-
-
-def _pointer_of_tensorflow(blob):
-    tf = pytest.importorskip("tensorflow")
-    return address(np.asarray(memoryview(tf.convert_to_tensor(blob))))
-
-
-@pytest.mark.parametrize("pointer", [_pointer_of_jax, _pointer_of_tensorflow])
-def test_memory_is_shared_at_multiples_of_64_bytes_which_large_results_have(pointer):
-    ones, size = syncblob.ones, 1 << 22
-    for make in (ones, lambda n, **_: -ones(n, dtype="float32")):
-        blob = make(size, dtype="float32")
-        assert pointer(blob) == address(blob.cpu_data())
-    memory = np.ones(32, "float32")
-    start = (16 - address(memory)) % 64 // 4
-    between = syncblob.asarray(memory[start : start + 8])
-    assert pointer(between) != address(between.cpu_data())
-
-
 @pytest.mark.parametrize("dtype", ["int4", "float8_e4m3fn"])
 def test_small_dtypes_of_jax_are_converted(dtype):
     jax = pytest.importorskip("jax")
@@ -181,33 +159,6 @@ def test_polars_takes_one_axis_as_an_arrow_array_without_a_name():
     assert (given.name, given.dtype) == ("", pl.Series(numbers).dtype)
     with pytest.raises(TypeError, match="unsupported type 'Blob'"):
         pl.DataFrame(blob_in(Head.HEAD_AT_GPU))
-
-
-def test_cuda_core_takes_the_host_side_of_a_simulated_device():
-    view = pytest.importorskip("cuda.core.utils", exc_type=ImportError).StridedMemoryView
-    blob = blob_in(Head.HEAD_AT_GPU)
-    with pytest.raises(AssertionError):
-        view.from_dlpack(blob, stream_ptr=-1)
-    assert view.from_dlpack(blob.cpu, stream_ptr=-1).shape == blob.shape
-
-
-def test_max_ignores_strides():
-    take = pytest.importorskip("max.driver").Buffer.from_dlpack
-    blob = blob_in(Head.HEAD_AT_GPU)
-    assert take(blob.T).to_numpy().tolist() == values().reshape(3, 2).tolist()
-    assert take(blob.T.copy()).to_numpy().tolist() == values().T.tolist()
-
-
-@pytest.mark.parametrize(
-    ("module", "make"), [("mlx.core", "array"), ("tensorflow", "constant")], ids=str
-)
-def test_what_converts_a_right_operand_to_integers_does_so_to_ndarrays_too(module, make):
-    numbers = getattr(pytest.importorskip(module), make)([1, 2])
-    array = np.array([1.5, 2.5], np.float32)
-    blob = Blob.asarray(array, device="simulated")
-    for right in (array, blob):
-        assert np.array(numbers + right).tolist() == [2, 4]
-    assert (blob + numbers).tolist() == [2.5, 4.5]
 
 
 @pytest.mark.parametrize("array", [[1.5, 2.5], [2**53 + 1, 2]])

@@ -390,17 +390,6 @@ def test_what_follows_on_the_current_stream_is_after_a_push(machine, backend):
     assert push.over
 
 
-@pytest.mark.parametrize("access", ["mutable_cpu_data", "overwrite_cpu_data"])
-def test_who_may_write_on_the_host_waits_for_the_push(machine, access):
-    blob = blob_in(CPU)
-    blob.async_gpu_push()
-    getattr(blob, access)()[...] = 9
-    assert machine.idle
-    with syncblob.record_transfers() as log:
-        assert blob.gpu_data().tolist() == [[9] * 3] * 2
-    assert log.uploads == 1
-
-
 @pytest.mark.parametrize("cycle", [False, True])
 def test_a_push_keeps_its_buffers_until_it_is_over_also_when_it_is_gone(machine, backend, cycle):
     buffer, host = backend.allocate(600), backend.allocate_host(600)

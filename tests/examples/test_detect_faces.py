@@ -137,52 +137,6 @@ def test_the_program_draws_boxes(path, tmp_path, capsys):
     assert "which would be lost" in capsys.readouterr().err
 
 
-@pytest.fixture
-def refusal(real_files, tmp_path, monkeypatch, capsys):
-    """Return the error line with which the program ends at once, for wrong arguments."""
-    monkeypatch.chdir(tmp_path)
-    Image.new("RGB", (90, 60)).save("image.png")
-    (tmp_path / "text.png").write_text("no image")
-
-    def refusal(changed):
-        given = {"model": "mtcnn_det1.caffemodel", "image": "image.png", **changed}
-        name, image = given.pop("model"), given.pop("image")
-        model = real_files / name
-        before = set(tmp_path.iterdir())
-        with pytest.raises(SystemExit) as exit_:
-            faces.main([str(model if model.exists() else name), image, *sum(given.items(), ())])
-        assert exit_.value.code == 2
-        assert set(tmp_path.iterdir()) == before
-        # One line after the usage.
-        *usage, last = capsys.readouterr().err.splitlines()
-        assert usage[0].startswith("usage: ")
-        assert all(line.startswith(" ") for line in usage[1:])
-        return last
-
-    return refusal
-
-
-@pytest.mark.parametrize(
-    ("changed", "said"),
-    [
-        ({"image": "nowhere.png"}, "there is no file"),
-        ({"image": "text.png"}, "cannot identify image file"),
-        ({"image": "."}, "there is no file"),
-        ({"model": "nowhere.caffemodel"}, "No such file or directory"),
-        ({"model": "text.png"}, "text.png"),
-        ({"model": "tiny_v2.caffemodel"}, "expected the first stage of MTCNN"),
-        ({"--device": "gpu"}, 'a device is "cpu", "cuda:N"'),
-        ({"--output": "faces.xyz"}, "expected the extension of an image, as .png"),
-        ({"--output": "no/faces.png"}, "there is no folder no"),
-        ({"--threshold": "5"}, "scores are from 0 to 1, got 5"),
-        ({"--smallest": "11"}, "expected from 12 pixels"),
-        ({"--smallest": "61"}, "to 60, the size of the image, got 61"),
-    ],
-)
-def test_it_refuses_before_it_computes(refusal, changed, said):
-    assert said in refusal(changed)
-
-
 @pytest.mark.parametrize("device", ["cpu", "simulated:0"])
 def test_the_face_of_an_astronaut_is_found(model, device):
     data = pytest.importorskip("skimage.data")

@@ -456,15 +456,6 @@ def test_what_dlpack_refuses_is_taken_as_numpy_takes_it(error):
         Blob.from_dlpack(producer)
 
 
-def test_another_device_is_not_copied_behind_the_back():
-    class Metal(Refuses):
-        def __dlpack_device__(self):
-            return (8, 0)
-
-    with pytest.raises(BufferError, match="type 8"):
-        Blob.asarray(Metal(values()))
-
-
 class Named:
     """A dtype of a library, such as TensorFlow, that has a name."""
 

@@ -10,7 +10,7 @@ import pytest
 from in_threads import in_threads
 from numpy.typing import NDArray
 
-from syncblob import Blob, Head, SyncedMemory, record_transfers, use_device
+from syncblob import Blob, Head, SyncedMemory, use_device
 from syncblob import simulated as simulated_device
 from syncblob._layout import Layout
 from syncblob.devices import CPU, HOST, Side, SimulatedBackend
@@ -25,16 +25,6 @@ READS = {Side.HOST: "cpu_data", Side.ACCELERATOR: "gpu_data"}
 
 def counting() -> NDArray[np.uint8]:
     return np.arange(NBYTES, dtype=np.uint8)
-
-
-class Reader:
-    """A source that fills a given array."""
-
-    def __call__(self) -> NDArray[np.uint8]:
-        raise AssertionError("there is read_into")
-
-    def read_into(self, buffer: NDArray[np.uint8], offset: int) -> None:
-        buffer[:] = np.arange(offset, offset + len(buffer))
 
 
 # --- memories over a given buffer ----------------------------------------------------------------
@@ -243,19 +233,6 @@ def test_adoption_leaves_the_device(side: Side, device: str) -> None:
 # --- initial contents ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("access", ["cpu_data", "mutable_cpu_data", "overwrite_cpu_data"])
-@pytest.mark.parametrize("source", [None, counting, Reader()])
-def test_the_host_buffer_is_the_accelerators_kind_and_filled_without_a_transfer(
-    access: str, source: Any, simulated: SimulatedBackend
-) -> None:
-    memory = SyncedMemory(NBYTES, device="simulated", source=source)
-    with record_transfers() as log:
-        array = getattr(memory, access)()
-    assert (simulated.host_allocations, simulated.allocations, len(log)) == (1, 0, 0)
-    if source is not None and access != "overwrite_cpu_data":
-        assert array.tolist() == VALUES
-
-
 def test_a_source_of_something_else_is_refused_by_its_type() -> None:
     memory = SyncedMemory(NBYTES, source=lambda: VALUES)  # type: ignore[arg-type]  # the point
     with pytest.raises(TypeError) as caught:
@@ -303,22 +280,6 @@ def test_a_writer_of_unknown_lifetime_leaves_its_side_alone_newest(side: Side, h
     assert memory.aliased
     assume_unaliased(memory)
     assert not memory.aliased
-
-
-@pytest.mark.parametrize("side", Side)
-def test_an_abandoned_memory_takes_back_the_right_to_write(side: Side) -> None:
-    memory = SyncedMemory(NBYTES, device="simulated")
-    borrow = getattr(memory, f"mutable_{READS[side]}")()
-    alias = memory.export(side, Access.MUTABLE, Layout.raw(NBYTES), "test", "NumPy")
-    memory.loans.revoke([], 1 << side, None, aliases=-1)
-    assert not borrow.flags.writeable
-    assert not alias.flags.writeable
-
-
-def test_a_negative_size_is_refused_by_its_number() -> None:
-    with pytest.raises(ValueError, match="non-negative") as caught:
-        SyncedMemory(-1)
-    assert str(caught.value) == "expected a non-negative number of bytes, got -1"
 
 
 @pytest.mark.parametrize("read", READS.values())

@@ -144,31 +144,6 @@ def test_copies_that_are_not_made_again_name_nobody(simulated: SimulatedBackend)
 
 
 @pytest.mark.parametrize("side", Side)
-def test_what_was_written_while_somebody_read_is_the_newest_afterwards(side: Side) -> None:
-    here, there = ("cpu", "gpu") if side is Side.HOST else ("gpu", "cpu")
-    memory = SyncedMemory(8, device="simulated")
-    array = getattr(memory, f"mutable_{here}_data")()
-    finish_write(memory, side, 0, 8, "a write")
-    assert [transition.reason for transition in memory.history] == [f"mutable_{here}_data"]
-    for _ in range(2):
-        getattr(memory, f"{there}_data")()
-        assert memory.head is Head.SYNCED
-        finish_write(memory, side, 0, 8, "a write")
-        last = memory.history[-1]
-        assert (last.reason, last.before, last.copied) == ("a write", Head.SYNCED, "")
-        assert memory.head is last.after is Head(1 << side)
-        assert getattr(memory, f"mutable_{here}_data")().shape == array.shape
-    getattr(memory, f"mutable_{there}_data")()
-    getattr(memory, f"{here}_data")()
-    finish_write(memory, side, 2, 4, "a write")
-    holders = [(run.start, run.stop, run.holders) for run in memory.spans.runs(0, 8)]
-    assert holders == [(0, 2, 3), (2, 4, 1 << side), (4, 8, 3)]
-    last = memory.history[-1]
-    assert (last.reason, last.start, last.stop) == ("a write", 2, 4)
-    assert memory.device == "simulated:0"
-
-
-@pytest.mark.parametrize("side", Side)
 def test_a_write_that_is_over_changes_nothing_else(side: Side) -> None:
     here, there = ("cpu", "gpu") if side is Side.HOST else ("gpu", "cpu")
     memory = SyncedMemory(8, device="simulated")

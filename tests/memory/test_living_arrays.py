@@ -101,13 +101,6 @@ def test_arrays_that_are_in_the_index_take_no_room_beside_it():
     assert sys.getsizeof(kept.living.index.fresh) < 1000
 
 
-def test_a_long_range_with_few_arrays_in_it_is_found_without_a_walk_over_the_range():
-    kept = Kept()
-    for place in range(2 * FEW):
-        kept.add(place << 24, (place << 24) + 1)
-    assert kept.found(1 << 23, 1 << 29) == kept.expected(1 << 23, 1 << 29)
-
-
 def test_the_dead_are_not_found():
     kept = Kept()
     references = [kept.add(place, place + 1) for place in range(4 * FEW)]

@@ -106,17 +106,6 @@ def five() -> NDArray[np.uint8]:
     return contents
 
 
-def test_the_first_access_on_the_accelerator_uploads_straight_from_the_source(
-    simulated: SimulatedBackend,
-) -> None:
-    memory = SyncedMemory(NBYTES, device="simulated", source=five)
-    with record_transfers() as log:
-        assert memory.gpu_data().tolist() == [5] * NBYTES
-    assert memory.head is Head.HEAD_AT_GPU
-    assert (log.uploads, log.uploaded_bytes) == (1, NBYTES)
-    assert simulated.host_allocations == 0
-
-
 @pytest.mark.parametrize("read", ["cpu_data", "peek_at_source"])
 def test_a_source_of_another_size_is_refused(read: str) -> None:
     memory = SyncedMemory(NBYTES + 1, source=five)
@@ -266,15 +255,6 @@ def test_a_memory_is_bound_when_its_accelerator_buffer_is_allocated() -> None:
     assert (memory.accelerator, memory.device) == (simulated(1), "cpu")
 
 
-def test_two_simulated_devices_are_separate() -> None:
-    zero, one = simulated(0), simulated(1)
-    assert zero is not one
-    zero.reset_counts()
-    one.reset_counts()
-    SyncedMemory(NBYTES, device="simulated:1").gpu_data()
-    assert (zero.allocations, one.allocations) == (0, 1)
-
-
 @pytest.mark.parametrize("nbytes", [-1, 2.5])
 def test_impossible_sizes_are_refused(nbytes: object) -> None:
     with pytest.raises((ValueError, TypeError)):
@@ -364,14 +344,6 @@ def test_the_lock_is_held(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
         else:
             memory.export(Side.HOST, Access.CONST, Layout.raw(NBYTES), "export", "test")
     assert held == [True]
-
-
-def test_the_log_has_the_reason_of_a_copy_with_gaps() -> None:
-    memory = at_gpu()
-    every_second = Layout.raw(NBYTES).derive(lambda array: array[::2])
-    with record_transfers() as log:
-        assert memory.copy_of(Side.HOST, every_second, "copying").tolist() == [7] * (NBYTES // 2)
-    assert [transfer.reason for transfer in log] == ["copying"]
 
 
 def test_an_access_that_makes_room_says_for_what(limited: SimulatedBackend) -> None:

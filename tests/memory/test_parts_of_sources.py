@@ -101,18 +101,6 @@ def test_the_first_rows_of_a_source_are_all_that_is_read(make, side, simulated):
     assert simulated.allocations + simulated.host_allocations == 1
 
 
-@SOURCES
-def test_what_is_overwritten_is_never_read(make):
-    source = make()
-    memory = memory_of(source)
-    for side, start, stop in ((ACCELERATOR, 10, 20), (HOST, 0, 10), (ACCELERATOR, 20, NBYTES)):
-        use(memory, side, OVERWRITE, start, stop)[:] = start
-    assert source.calls == 0
-    expected = [0] * 10 + [10] * 10 + [20] * 44
-    assert memory.cpu_data().tolist() == memory.gpu_data().tolist() == expected
-    assert source.calls == 0
-
-
 def test_what_a_source_returned_is_kept_until_all_of_it_was_taken():
     source = Function()
     memory = memory_of(source)
@@ -178,17 +166,6 @@ def test_once_a_part_was_taken_there_is_no_peek(make):
 
 
 @SOURCES
-def test_an_adopted_array_takes_the_place_of_what_was_not_read(make):
-    source = make()
-    memory = memory_of(source)
-    use(memory, HOST, CONST, 0, 1)
-    calls = source.calls
-    memory.set_gpu_data(np.full(NBYTES, 7, np.uint8))
-    assert memory.cpu_data().tolist() == [7] * NBYTES
-    assert source.calls == calls
-
-
-@SOURCES
 @pytest.mark.parametrize("side", Side)
 def test_private_copies_of_what_was_not_read_change_no_state(make, side):
     memory = memory_of(make())
@@ -213,22 +190,6 @@ def test_a_part_of_a_source_is_prefetched_and_not_pushed():
     memory.prefetch(HOST, 12, 20)
     assert spans(memory) == [(0, 8, 0), (8, 12, 2), (12, 16, 3), (16, 20, 1), (20, NBYTES, 0)]
     assert memory.gpu_data().tolist() == VALUES
-
-
-@SOURCES
-def test_who_writes_a_part_leaves_the_rest_in_the_source(make):
-    source = make()
-    memory = memory_of(source)
-    alias = memory.export(HOST, OVERWRITE, Layout.raw(8, 8), "use", "DLPack")
-    assert source.calls == 0
-    alias[:] = 1
-    for _ in range(2):
-        assert use(memory, ACCELERATOR, CONST, 4, 20).tolist() == [
-            *VALUES[4:8],
-            *[1] * 8,
-            *VALUES[16:20],
-        ]
-    assert spans(memory) == [(0, 4, 0), (4, 8, 2), (8, 16, 1), (16, 20, 2), (20, NBYTES, 0)]
 
 
 def test_a_peek_leaves_what_was_returned_where_it_was_kept_for_others_to_take():

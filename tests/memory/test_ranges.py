@@ -85,49 +85,7 @@ def test_what_is_noted_says_which_part():
     assert (last.before, last.after) == (Head.SPLIT, Head.SPLIT)
 
 
-# --- borrows -------------------------------------------------------------------------------------
-
-
 # --- asynchronous uploads ------------------------------------------------------------------------
-
-
-def push(memory, first, last):
-    memory.async_gpu_push(None, first * UNIT, last * UNIT)
-
-
-def test_a_push_moves_the_pieces_that_are_missing(simulated):
-    memory = made("HBHHBHBH")
-    with record_transfers() as log:
-        push(memory, 0, 6)
-    simulated.synchronize()
-    assert moved(log) == [("upload", 0, 8), ("upload", 16, 16), ("upload", 40, 8)]
-    assert drawn(memory) == "BBBBBBBH"
-    assert memory.gpu_data().tolist() == VALUES.tolist()
-
-
-@pytest.mark.parametrize("fails", [1, 2, 3])
-def test_a_push_that_fails_takes_back_its_part_alone(fails, simulated):
-    memory = made()
-    with simulated.failing(transfer=fails):
-        for first in (0, 3, 6):
-            push(memory, first, first + 2)
-        with pytest.raises(RuntimeError, match="injected"):
-            memory.gpu_data()
-    parts = ["BB", "BB", "BB"]
-    parts[fails - 1] = "HH"
-    assert drawn(memory) == "H".join(parts)
-    assert memory.gpu_data().tolist() == VALUES.tolist()
-
-
-def test_a_write_on_the_host_does_not_reach_an_upload_of_a_part(simulated):
-    simulated.delay = 0.05
-    memory = made()
-    push(memory, 2, 6)
-    use(memory, HOST, OVERWRITE, 3, 4)[:] = NEW
-    assert memory.buffer(ACCELERATOR)[16:48].tolist() == VALUES[16:48].tolist()
-    assert drawn(memory) == "HHBHBBHH"
-    expected = [*range(24), *[NEW] * 8, *range(32, 64)]
-    assert memory.gpu_data().tolist() == memory.cpu_data().tolist() == expected
 
 
 @pytest.mark.parametrize(("first", "last"), [(0, 1), (3, 4)])
@@ -160,18 +118,6 @@ def test_a_range_is_exposed_where_all_of_it_is_and_is_newest_there_alone():
     assert not exposed(2, 3)
     assert not exposed(2, 4)
     assert exposed(3, 4)
-
-
-# --- adoption ------------------------------------------------------------------------------------
-
-
-def test_an_adoption_of_a_split_map():
-    memory = made("HHHHGGGG")
-    expose(memory, ACCELERATOR)
-    memory.set_cpu_data(np.full(NBYTES, 3, np.uint8))
-    assert (drawn(memory), memory.aliased) == ("H" * UNITS, False)
-    use(memory, ACCELERATOR, MUTABLE, 5, 6)[:] = 4
-    assert memory.cpu_data().tolist() == [3] * 40 + [4] * 8 + [3] * 16
 
 
 # --- failures ------------------------------------------------------------------------------------

@@ -1498,33 +1498,6 @@ def test_a_promise_of_a_blob_made_smaller_is_for_what_it_shows() -> None:
     assert (everything[:4].head, everything[4:].head) == (Head.SYNCED, Head.HEAD_AT_CPU)
 
 
-def test_a_part_that_the_device_needs_is_the_part_that_is_read() -> None:
-    source = Reader(list(range(100)))
-    blob = Blob.from_source((10, 10), "int32", source, device="simulated")
-    assert blob[2:4].gpu_data().ravel().tolist() == list(range(20, 40))
-    assert blob[3:5].cpu_data().ravel().tolist() == list(range(30, 50))
-    assert (source.calls, sorted(source.asked)) == (0, list(range(20, 50)))
-    assert (blob[2:4].head, blob[4].head) == (Head.HEAD_AT_GPU, Head.HEAD_AT_CPU)
-    assert blob[5:].head is Head.UNINITIALIZED
-
-
-@pytest.mark.parametrize("pieces", [2, 500, pytest.param(1500, marks=pytest.mark.long)])
-@pytest.mark.parametrize("side", [CPU, GPU])
-def test_pieces_are_all_there_and_move_exactly(pieces: int, side: str) -> None:
-    blob = Blob((2 * pieces, 3), "int32", device="simulated")
-    expected = np.arange(blob.size, dtype=np.int32).reshape(blob.shape)
-    getattr(blob, f"mutable_{OTHER[side]}_data")()[...] = expected
-    for row in range(0, 2 * pieces, 2):
-        getattr(blob[row], f"mutable_{side}_data")()[...] += 1
-        expected[row] += 1
-    with record_transfers() as log:
-        assert np.array_equal(getattr(blob, f"{OTHER[side]}_data")(), expected)
-    if pieces <= 500:
-        assert (log.nbytes, len(log)) == (blob.nbytes // 2, pieces)
-    assert np.array_equal(getattr(blob, f"{side}_data")(), expected)
-    assert blob.head is Head.SYNCED
-
-
 def count_up(kind: str, side: str, mine: Any, theirs: Any) -> list[Any]:
     """Increment a view on one side, as a thread that knows of no other; return what went wrong."""
     found: list[Any] = []

@@ -9,18 +9,10 @@ import pytest
 from in_threads import in_threads
 
 import syncblob
-from syncblob import (
-    Blob,
-    Head,
-    SyncedMemory,
-    TransferGuardError,
-    no_transfers,
-    record_transfers,
-    verified_const,
-)
+from syncblob import Blob, Head, SyncedMemory, record_transfers, verified_const
 from syncblob._layout import Layout
 from syncblob.devices import Side
-from syncblob.memory import Access, acquire
+from syncblob.memory import Access
 from syncblob.memory.accesses import expose
 from syncblob.memory.ledger import Ledger
 from syncblob.memory.loans import Loans
@@ -138,17 +130,6 @@ def test_an_alias_of_other_bytes_hinders_nobody(side):
     alias = memory.export(Side(1 - side), MUTABLE, Layout.raw(2), "use", "DLPack")
     assert usable(memory, side, Layout.raw(2, 2)) == "rw"
     assert usable(memory, side, Layout.raw(2, 1)) == ""
-    del alias
-
-
-@pytest.mark.parametrize("side", ["cpu", "gpu"])
-def test_a_write_of_a_part_leaves_the_warning_of_an_alias_of_other_bytes(side):
-    blob = Blob(NBYTES, "uint8", device="simulated")
-    alias = np.asarray(getattr(blob[:1], "gpu" if side == "cpu" else "cpu"))
-    # The second does not warn. Its shortcut is that of everything, because the side has all of it.
-    for written, warns in ((blob, True), (blob[2:], False), (blob, True)):
-        with pytest.warns(syncblob.StaleAliasWarning) if warns else nullcontext():
-            getattr(written, f"mutable_{side}_data")()
     del alias
 
 
@@ -324,71 +305,6 @@ def test_a_side_that_holds_a_range_becomes_its_only_holder(side, start, stop):
     assert len(memory.history) == len(known) + 1
 
 
-@pytest.mark.parametrize("access", Access)
-@pytest.mark.parametrize("side", Side)
-def test_a_side_gets_everything_from_the_other_in_an_access(side, access):
-    memory = used(Side(1 - side))
-    shortcut = memory.shortcut(side, WHOLE)
-    assert not shortcut.readable
-    memory.acquire(side, access, WHOLE, "use")
-    assert shortcut.readable
-    assert shortcut.writable is (access is not CONST)
-    assert memory.head is (Head.SYNCED if access is CONST else Head(1 << side))
-    last = memory.history[-1]
-    copied = "" if access is OVERWRITE else COPIES[side]
-    assert (last.reason, last.copied, last.start, last.stop) == ("use", copied, 0, NBYTES)
-    if copied:
-        assert memory.array(side, CONST, WHOLE, "look").tolist() == [1] * NBYTES
-
-
-def test_beside_an_alias_only_what_it_may_write_is_copied_again(simulated):
-    memory = used(Side.ACCELERATOR)
-    alias = memory.export(Side.ACCELERATOR, MUTABLE, Layout.raw(2), "use", "DLPack")
-    simulated.reset_counts()
-    for _ in range(2):
-        memory.cpu_data()
-    assert simulated.downloaded_bytes == NBYTES + alias.nbytes
-
-
-def test_bytes_that_a_side_has_are_not_copied_again(simulated):
-    memory = used(Side.HOST)
-    synced(memory, Side.HOST)
-    memory.lend(Side.HOST, MUTABLE, Layout.raw(2, 2), "use")
-    simulated.reset_counts()
-    memory.gpu_data()
-    assert simulated.uploaded_bytes == 2
-    memory.mutable_cpu_data()
-    memory.lend(Side.ACCELERATOR, MUTABLE, Layout.raw(4, 2), "use")
-    assert simulated.uploaded_bytes == 2 + 4
-
-
-def test_a_memory_has_a_head_while_it_is_filled():
-    memory = used(Side.ACCELERATOR)
-    synced(memory, Side.ACCELERATOR)
-    buffer, heads = memory.buffer(Side.ACCELERATOR), []
-
-    def fill(into):
-        heads.append(memory.head_over(0, 2))
-        into.array[:2] = 5
-
-    acquire(memory, Side.ACCELERATOR, OVERWRITE, Layout.raw(2), "use", fill)
-    assert buffer[:2].tolist() == [5, 5]
-    assert heads == [Head.HEAD_AT_GPU]
-
-
-def test_of_aliases_of_both_sides_only_those_of_the_other_become_stale():
-    memory = used(Side.HOST)
-    aliases = [
-        memory.export(side, MUTABLE, Layout.raw(4, start), "use", "DLPack")
-        for side, start in ((Side.HOST, 4), (Side.ACCELERATOR, 0))
-    ]
-    with pytest.warns(
-        syncblob.StaleAliasWarning, match="makes a DLPack alias of the host"
-    ) as caught:
-        memory.mutable_gpu_data()
-    assert (len(caught), len(aliases)) == (1, 2)
-
-
 @pytest.mark.filterwarnings("ignore::syncblob.StaleAliasWarning")
 @pytest.mark.parametrize("exposed", [False, True])
 def test_who_wrote_on_a_side_before_is_believed_when_it_has_been_read_again(exposed):
@@ -417,28 +333,6 @@ def test_a_write_ends_neither_exposures_of_its_side_nor_those_beside_it():
         assert (
             memory.array(Side.ACCELERATOR, CONST, Layout.raw(4, 4), "use").tolist() == [value] * 4
         )
-
-
-def test_a_read_ends_a_borrow_and_no_exposure():
-    memory = used(Side.HOST)
-    expose(memory, Side.HOST)
-    borrow = memory.mutable_cpu_data()
-    memory.gpu_data()
-    assert not borrow.flags.writeable
-    for value in (5, 6):
-        memory.buffer(Side.HOST)[...] = value
-        assert memory.gpu_data().tolist() == [value] * NBYTES
-
-
-def test_of_a_layout_with_gaps_an_overwrite_brings_what_is_in_these(simulated):
-    memory = used(Side.ACCELERATOR)
-    gaps = Layout((2,), WHOLE.dtype, (NBYTES - 1,))
-    memory.acquire(Side.HOST, OVERWRITE, gaps, "use")
-    assert simulated.downloads == 1
-    assert memory.cpu_data().tolist() == [1] * NBYTES
-    memory.lend(Side.ACCELERATOR, MUTABLE, Layout.raw(2, 2), "use")
-    memory.lend(Side.HOST, OVERWRITE, gaps, "use")
-    assert memory.head is Head.HEAD_AT_CPU
 
 
 def test_what_is_evicted_is_freed():
@@ -481,49 +375,6 @@ def test_nothing_is_written_in_the_midst_of_another_access(monkeypatch):
 
 # --- numbers -------------------------------------------------------------------------------------
 
-PART = Layout.raw(1)
-
-
-def settle(memory):
-    memory.accelerator.synchronize()
-
-
-# What happens, and the range to write into.
-ASSIGNED = {
-    "other side newest": (lambda m: m.mutable_gpu_data(), (2, 4)),
-    "both sides": (lambda m: m.gpu_data(), (0, 2)),
-    "own side": (lambda _: None, (0, NBYTES)),
-    "upload": (lambda m: m.async_gpu_push(), (0, 2)),
-    "upload that has arrived": (lambda m: [m.async_gpu_push(), settle(m)], (0, 2)),
-    "upload of the rest": (lambda m: m.async_gpu_push(None, 4, NBYTES), (0, 2)),
-    "mixed": (lambda m: [m.lend(Side.ACCELERATOR, MUTABLE, PART, "use")] * 0, (0, 2)),
-    "alias": (lambda m: m.export(Side.ACCELERATOR, MUTABLE, PART, "use", "DLPack"), (0, 2)),
-    "exposure": (lambda m: expose(m, Side.ACCELERATOR), (0, 2)),
-    "borrow": (lambda m: m.mutable_gpu_data(), (0, 2)),
-    "third side": (lambda m: m.side_of(syncblob.simulated(1)), (0, 2)),
-    "eviction": (lambda m: [m.gpu_data(), m.evict(Side.HOST)], (0, 2)),
-}
-
-
-@pytest.mark.filterwarnings("ignore::syncblob.StaleAliasWarning")
-@pytest.mark.parametrize("state", ASSIGNED)
-@pytest.mark.parametrize("logging", [False, True])
-def test_an_overwrite_moves_nothing_and_is_newest_in_every_state(state, logging, simulated):
-    happens, (start, stop) = ASSIGNED[state]
-    memory = used(Side.HOST)
-    simulated.delay = 0.02
-    kept = happens(memory)
-    part = Layout.raw(stop - start, start)
-    with record_transfers() if logging else nullcontext() as log:
-        memory.write(Side.HOST, OVERWRITE, part, "use", operator.setitem, ..., 7)
-    # Of a small memory, what lies beside a part comes with it if its only holder is elsewhere.
-    assert not log
-    assert memory.head_over(start, stop) is Head.HEAD_AT_CPU
-    expected = [1] * start + [7] * (stop - start) + [1] * (NBYTES - stop)
-    assert memory.gather(Side.HOST, Layout.raw(NBYTES), "look").tolist() == expected
-    assert memory.gpu_data().tolist() == expected
-    del kept
-
 
 @pytest.mark.parametrize("access", [MUTABLE, OVERWRITE])
 def test_no_bytes_and_bytes_beyond_the_end_change_nothing(access):
@@ -537,16 +388,6 @@ def test_no_bytes_and_bytes_beyond_the_end_change_nothing(access):
     memory.acquire(Side.HOST, access, Layout.raw(2, NBYTES - 1), "use")
     assert memory.head_over(0, NBYTES - 1) is Head.SYNCED
     assert memory.head_over(NBYTES - 1, NBYTES) is Head.HEAD_AT_CPU
-
-
-@pytest.mark.parametrize("side", ["cpu", "gpu"])
-def test_a_number_that_is_written_with_gaps_keeps_what_is_in_these(side):
-    blob = Blob(6, device="cpu" if side == "cpu" else "simulated")
-    blob.memory.side_of(syncblob.simulated())
-    getattr(blob, f"mutable_{side}_data")()[...] = 1
-    getattr(blob, f"mutable_{'gpu' if side == 'cpu' else 'cpu'}_data")()[...] = 2
-    blob[::2] = 3
-    assert blob.cpu_data().tolist() == blob.gpu_data().tolist() == [3, 2] * 3
 
 
 # --- Blobs ---------------------------------------------------------------------------------------
@@ -657,48 +498,6 @@ def blob_on(side):
         getattr(blob, READS[Side(1 - side)])()
         getattr(blob, f"mutable_{READS[side]}")()[...] = 1
     return blob
-
-
-@pytest.mark.parametrize("access", ["", "mutable_"])
-@pytest.mark.parametrize("side", Side)
-def test_a_guard_names_the_access_that_would_copy_everything_again(side, access):
-    blob = blob_on(side)
-    access += READS[Side(1 - side)]
-    with no_transfers(), pytest.raises(TransferGuardError, match=rf"\b{access}\b"):
-        getattr(blob, access)()
-    assert blob.head is Head(1 << side)
-    assert getattr(blob, access)().tolist() == [1] * NBYTES
-
-
-@pytest.mark.parametrize("side", Side)
-def test_a_size_that_changed_in_between_is_the_size_that_is_moved(side, simulated):
-    blob = blob_on(side)
-    for nbytes in (3, NBYTES, 5):
-        blob.resize(nbytes)
-        for number in range(2):
-            simulated.reset_counts()
-            getattr(blob, f"mutable_{READS[side]}")()[...] = number
-            assert blob.head is Head(1 << side)
-            array = getattr(blob, READS[Side(1 - side)])()
-            assert (array.tolist(), blob.head) == ([number] * nbytes, Head.SYNCED)
-            # What lies beside a part of a small memory comes to the host with it.
-            assert simulated.uploaded_bytes in {0, nbytes}
-            assert nbytes <= simulated.uploaded_bytes + simulated.downloaded_bytes <= NBYTES
-
-
-@pytest.mark.parametrize("device", ["cpu", "simulated"])
-def test_a_number_written_beside_an_alias_of_the_other_side_warns_first(device):
-    """The alias is stale already, and tracked still."""
-    blob = synced_blob(NBYTES, device)
-    there, here = (blob.gpu, blob.cpu) if device == "cpu" else (blob.cpu, blob.gpu)
-    alias = np.asarray(there)
-    with pytest.warns(syncblob.StaleAliasWarning):
-        np.asarray(here)[...] = 2
-    for _ in range(2):
-        with pytest.warns(syncblob.StaleAliasWarning):
-            blob[1] = 3
-    assert blob.tolist() == [2, 3] + [2] * (NBYTES - 2)
-    del alias
 
 
 def test_a_watch_of_what_had_to_be_copied_ends_the_shortcuts():

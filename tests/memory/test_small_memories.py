@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 
 import syncblob
-from syncblob import Blob, Head, SyncedMemory, record_transfers, verified_const
+from syncblob import Blob, SyncedMemory, verified_const
 from syncblob._layout import Layout
 from syncblob.devices import Side
 from syncblob.memory import Access
-from syncblob.memory.accesses import expose
 from syncblob.memory.changes import SMALL
 
 scipy_linalg = pytest.importorskip("scipy.linalg")
@@ -26,44 +25,6 @@ def newest_on(side, nbytes=64):
     return memory
 
 
-@pytest.mark.parametrize("access", [CONST, MUTABLE])
-def test_an_access_of_a_part_on_the_host_that_has_to_copy_brings_everything_in_one_copy(access):
-    memory = newest_on(Side.ACCELERATOR)
-    with record_transfers() as log:
-        memory.array(Side.HOST, access, PART, "use")
-    assert [(transfer.offset, transfer.nbytes) for transfer in log] == [(0, 64)]
-    assert memory.buffer(Side.HOST).tolist() == [*range(64)]
-    assert memory.head_over(24, 64) is Head.HEAD_AT_GPU
-    assert memory.head_over(16, 24) is (Head.SYNCED if access is CONST else Head.HEAD_AT_CPU)
-
-
-def test_bytes_that_the_host_holds_end_what_comes_along():
-    memory = newest_on(Side.ACCELERATOR)
-    memory.array(Side.HOST, MUTABLE, Layout.raw(8, 32), "use")
-    memory.buffer(Side.HOST)[:] = 0
-    with record_transfers() as log:
-        memory.array(Side.HOST, CONST, PART, "use")
-        memory.array(Side.HOST, CONST, Layout.raw(8, 40), "use")
-    assert [(transfer.offset, transfer.nbytes) for transfer in log] == [(0, 32), (40, 24)]
-
-
-def test_an_upload_of_a_part_is_of_the_part():
-    memory = newest_on(Side.HOST)
-    with record_transfers() as log:
-        memory.array(Side.ACCELERATOR, CONST, PART, "use")
-    assert log.nbytes == PART.nbytes
-
-
-@pytest.mark.parametrize("side", Side)
-def test_where_nothing_has_to_be_copied_nothing_is(side):
-    memory = newest_on(Side(1 - side))
-    with record_transfers() as log:
-        memory.array(side, OVERWRITE, PART, "use")
-        memory.array(side, CONST, PART, "use")
-    assert not log
-    assert memory.head_over(24, 64) is Head(1 << Side(1 - side))
-
-
 @pytest.mark.parametrize("nbytes", [SMALL, SMALL + 1])
 def test_only_a_small_memory_is_brought_whole(nbytes, simulated):
     for read in (
@@ -78,24 +39,6 @@ def test_only_a_small_memory_is_brought_whole(nbytes, simulated):
         assert simulated.downloaded_bytes == (nbytes if nbytes <= SMALL else PART.nbytes)
 
 
-@pytest.mark.parametrize("lends", ["borrow", "alias", "exposure"])
-@pytest.mark.parametrize("side", Side)
-def test_what_other_code_may_write_is_copied_again(side, lends):
-    memory = newest_on(Side(1 - side))
-    other = Layout.raw(8, 40)
-    if lends == "borrow":
-        kept = memory.lend(Side(1 - side), MUTABLE, other, "use")
-    elif lends == "alias":
-        kept = memory.export(Side(1 - side), MUTABLE, other, "use", "NumPy")
-    else:
-        expose(memory, Side(1 - side), start=40, stop=48)
-        kept = memory.buffer(Side(1 - side))[40:48]
-    for access in (CONST, MUTABLE):
-        memory.array(side, access, PART, "use")
-    kept[...] = 5
-    assert getattr(memory, READS[side])()[40:48].tolist() == [5] * 8
-
-
 @pytest.mark.parametrize("side", Side)
 def test_under_watch_the_rest_of_a_const_export_may_come_along(side):
     memory = newest_on(side)
@@ -105,27 +48,6 @@ def test_under_watch_the_rest_of_a_const_export_may_come_along(side):
         memory.array(side, CONST, PART, "use")
         memory.array(side, CONST, Layout.raw(4), "use")
         del export
-
-
-@pytest.mark.parametrize("side", Side)
-def test_two_sides_work_on_parts_of_their_own_without_transfers(side):
-    memory = newest_on(Side(1 - side))
-    memory.array(side, MUTABLE, PART, "use")[:] = 7
-    with record_transfers() as log:
-        for _ in range(3):
-            memory.array(Side(1 - side), MUTABLE, Layout.raw(8), "use")[:] = 3
-            memory.array(side, MUTABLE, PART, "use")[:] = 7
-    assert not log
-    expected = [3] * 8 + [*range(8, 16)] + [7] * 8 + [*range(24, 64)]
-    assert memory.cpu_data().tolist() == memory.gpu_data().tolist() == expected
-
-
-def test_of_a_source_everything_is_read():
-    contents = np.arange(64, dtype=np.uint8)
-    memory = SyncedMemory(64, device="simulated", source=lambda: contents)
-    memory.array(Side.HOST, CONST, PART, "use")
-    assert memory.buffer(Side.HOST).tolist() == contents.tolist()
-    assert memory.head is Head.HEAD_AT_CPU
 
 
 def test_a_host_buffer_of_which_a_part_is_needed_has_zeros_elsewhere(monkeypatch):

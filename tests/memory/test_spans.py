@@ -191,30 +191,9 @@ def test_maps_are_equal_where_all_bytes_are(one, other):
     assert left != one
 
 
-def test_maps_that_differ_have_different_hashes():
-    maps = [spans_of(listing) for listing in ([0], [1], [1, 1], [1, 0], [0, 1])]
-    assert len({hash(spans) for spans in maps}) == len(maps)
-
-
 def test_a_map_shows_its_spans():
     assert repr(spans_of([1, 1, 3, 0])) == "Spans(0:2=1, 2:3=3, 3:4=0)"
     assert repr(Spans.whole(0, 2)) == "Spans(0:0=2)"
-
-
-@EXAMPLES
-@given(
-    st.integers(1, 30),
-    st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40), st.integers(0, 7)), max_size=30),
-)
-def test_many_changes_in_a_row(nbytes, changes):
-    """A map equals its list, however it was made."""
-    spans, listing = Spans.whole(nbytes, 0), [0] * nbytes
-    for change in changes:
-        start, stop = sorted(min(place, nbytes) for place in change[:2])
-        spans = spans.replaced([Run(start, stop, change[2])] if start < stop else [])
-        listing[start:stop] = [change[2]] * (stop - start)
-        require_canonical(spans)
-        assert listing_of(spans) == listing
 
 
 def test_finding_a_place_in_a_long_map_takes_no_walk():
@@ -360,12 +339,6 @@ def test_what_somebody_may_write_is_never_believed_on_both_sides(listing, steps)
                 assert listing_of(spans)[byte] in {HOST, DEVICE}
 
 
-def test_an_empty_range_at_the_end_has_the_holders_of_the_last_byte():
-    spans = Spans((4, 8), (HOST, DEVICE))
-    assert spans.common(8, 8) == spans.any(8, 8) == DEVICE
-    assert spans.common(4, 4) == DEVICE
-
-
 # --- maps that would be too long -----------------------------------------------------------------
 
 
@@ -378,10 +351,3 @@ def test_a_map_of_what_ranges_cover(nbytes, covered):
         int(any(start <= byte < stop for start, stop in covered)) for byte in range(nbytes)
     ]
     assert spans.nbytes == nbytes
-
-
-def test_the_last_of_several_runs_is_joined_to_the_span_after_it():
-    halves = Spans.whole(16, 1).put(8, 16, 2)
-    runs = [Run(0, 4, 1), Run(4, 8, 2)]
-    assert halves.replaced(runs) == Spans.whole(16, 1).put(4, 16, 2)
-    assert halves.put(12, 16, 1).replaced(runs).ends == (4, 12, 16)

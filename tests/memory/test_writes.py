@@ -26,7 +26,6 @@ from syncblob.devices import Side
 from syncblob.devices.host import NumpyHome
 from syncblob.memory import Access, acquire, changes
 from syncblob.memory.buffers import Buffers
-from syncblob.memory.loans import NUMPY
 
 # They count the bytes of parts of small memories.
 pytestmark = pytest.mark.usefixtures("exact_parts")
@@ -40,30 +39,6 @@ def at(side):
     memory = SyncedMemory(NBYTES, device="simulated")
     getattr(memory, f"overwrite_{READS[side]}")()[:] = 1
     return memory
-
-
-@pytest.mark.parametrize("aliased", [False, True])
-@pytest.mark.parametrize("access", [Access.MUTABLE, Access.OVERWRITE])
-@pytest.mark.parametrize("side", Side)
-def test_a_write_brings_what_it_needs_and_warns_of_the_alias_that_it_leaves(side, access, aliased):
-    memory = at(Side(1 - side))
-    there = Side(1 - side)
-    alias = memory.export(there, Access.MUTABLE, PART, "use", "DLPack") if aliased else None
-    with record_transfers() as log:
-        if aliased:
-            with pytest.warns(StaleAliasWarning, match=r"^a write makes a DLPack alias"):
-                memory.write(side, access, PART, "a write", np.copyto, 5)
-        else:
-            memory.write(side, access, PART, "a write", np.copyto, 5)
-    assert log.nbytes == (0 if access is Access.OVERWRITE else 4)
-    holders = [(run.start, run.stop, run.holders) for run in memory.spans.runs(0, NBYTES)]
-    here, there = 1 << side, 1 << Side(1 - side)
-    assert holders == [(0, 2, there), (2, 6, here), (6, NBYTES, there)]
-    last = memory.history[-1]
-    assert (last.reason, last.start, last.stop) == ("a write", 2, 6)
-    del alias
-    expected = [1, 1, 5, 5, 5, 5, 1, 1]
-    assert memory.cpu_data().tolist() == memory.gpu_data().tolist() == expected
 
 
 @pytest.mark.parametrize("side", Side)
@@ -99,17 +74,6 @@ def test_a_warning_names_three_aliases(count, names):
 
 
 @pytest.mark.parametrize("side", Side)
-def test_a_write_of_the_middle_where_both_have_buffers_brings_the_middle(side):
-    memory = at(Side(1 - side))
-    getattr(memory, READS[side])()
-    getattr(memory, f"mutable_{READS[Side(1 - side)]}")()
-    memory.lend(side, Access.MUTABLE, PART, "a use")
-    here, there = 1 << side, 1 << Side(1 - side)
-    holders = [(run.start, run.stop, run.holders) for run in memory.spans.runs(0, NBYTES)]
-    assert holders == [(0, 2, there), (2, 6, here), (6, NBYTES, there)]
-
-
-@pytest.mark.parametrize("side", Side)
 def test_who_reads_the_other_side_in_the_middle_of_a_write_does_not_make_it_count(side):
     memory = at(side)
 
@@ -126,23 +90,6 @@ def test_who_reads_the_other_side_in_the_middle_of_a_write_does_not_make_it_coun
     assert (last.reason, last.start, last.stop) == ("a write", 2, 6)
     expected = [1, 1, 5, 5, 6, 6, 1, 1]
     assert memory.cpu_data().tolist() == memory.gpu_data().tolist() == expected
-
-
-@pytest.mark.parametrize("side", Side)
-def test_a_write_that_fails_in_its_midst_has_written_on_its_side_alone(side):
-    memory = at(side)
-    getattr(memory, READS[Side(1 - side)])()
-    memory.lend(Side(1 - side), Access.MUTABLE, Layout.raw(4), "a use")
-
-    def write(array):
-        array[...] = 9
-        raise ValueError("in its midst")
-
-    with pytest.raises(ValueError, match="in its midst"):
-        memory.write(side, Access.OVERWRITE, Layout.raw(NBYTES), "a write", write)
-    assert memory.head_over(0, 4) is Head(2 >> side)
-    assert memory.head_over(4, NBYTES) is Head(1 << side)
-    assert memory.cpu_data().tolist() == memory.gpu_data().tolist() == [1] * 4 + [9] * 4
 
 
 # --- signal handlers between a check and the action that follows ----------------------------------
@@ -366,26 +313,6 @@ def test_an_interrupt_right_after_an_assignment_leaves_it_made(both, monkeypatch
     assert blob.head is Head.HEAD_AT_CPU
     assert not borrow.flags.writeable
     assert blob.tolist() == blob.gpu_data().tolist() == [5] * 4
-
-
-def test_a_read_on_the_other_side_ends_borrows_and_leaves_aliases_writable():
-    memory = at(Side.HOST)
-    alias = memory.export(Side.HOST, Access.MUTABLE, Layout.raw(4), "use", NUMPY)
-    borrow = memory.lend(Side.HOST, Access.MUTABLE, Layout.raw(4, 4), "use")
-    memory.lend(Side.ACCELERATOR, Access.CONST, Layout.raw(NBYTES), "use")
-    assert alias.flags.writeable
-    assert not borrow.flags.writeable
-
-
-@pytest.mark.parametrize("way", ["lend", "array"])
-@pytest.mark.parametrize("side", Side)
-def test_an_overwrite_that_warns_brings_nothing(side, way):
-    memory = at(Side(1 - side))
-    alias = memory.export(Side(1 - side), Access.MUTABLE, PART, "use", "DLPack")
-    with record_transfers() as log, pytest.warns(StaleAliasWarning):
-        getattr(memory, way)(side, Access.OVERWRITE, PART, "a use")
-    assert log.nbytes == 0
-    del alias
 
 
 def test_an_interrupt_right_after_a_guarded_assignment_of_a_number_leaves_it_made():

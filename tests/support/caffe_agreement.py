@@ -22,9 +22,9 @@ from caffe_oracle import (
 from google.protobuf.internal import api_implementation
 from google.protobuf.message import DecodeError
 
+from syncblob.caffe import open_solver_state
 from syncblob.caffe._pb import caffe_pb2
 from syncblob.caffe.files.model import index_model
-from syncblob.caffe.files.solver_state import open_solver_state
 from syncblob.caffe.messages.lazy_blobs import origin_of
 from syncblob.caffe.messages.open_file import OpenFile
 from syncblob.caffe.messages.read_blobproto import MessageIndex

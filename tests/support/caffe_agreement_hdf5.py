@@ -15,8 +15,7 @@ import h5py
 import numpy as np
 import pytest
 
-from syncblob.caffe import open_model
-from syncblob.caffe.files.solver_state import open_solver_state
+from syncblob.caffe import open_model, open_solver_state
 from syncblob.caffe.messages.lazy_blobs import had_diff
 from syncblob.errors import ModelFileError
 

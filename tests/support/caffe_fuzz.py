@@ -21,8 +21,7 @@ from pathlib import Path
 from caffe_agreement import check_blob, check_file, check_net, check_state
 from caffe_mutations import corpus_of, mutated
 
-from syncblob.caffe import open_model, read_blob
-from syncblob.caffe.files.solver_state import open_solver_state
+from syncblob.caffe import open_model, open_solver_state, read_blob
 from syncblob.errors import ModelFileError
 
 LONGEST = 1.0

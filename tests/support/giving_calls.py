@@ -1,4 +1,4 @@
-"""What to pass to which consumer: the calls of the second table in docs/consumers.md, in order.
+"""What to pass to which consumer: the calls of the table in docs/consumers.md, in order.
 
 Each takes one Blob, `b`. All other arguments are ndarrays.
 """
@@ -11,6 +11,7 @@ from io import BytesIO  # noqa: F401  # for the calls
 from typing import Any, NamedTuple
 
 import numpy as np
+from other_processes import total  # noqa: F401  # for the calls
 
 # What to pass for a Blob.
 WAYS = {
@@ -98,7 +99,8 @@ NAMES = dict(
         cffi=cffi units=astropy:units fits=astropy.io:fits pint=pint
         random=random sympy=sympy njit=numba:njit jnp=jax.numpy jax=jax pd=pandas pl=polars
         Figure=matplotlib.figure:Figure Image=PIL:Image morphology=skimage:morphology
-        segmentation=skimage:segmentation iio=imageio.v3 cv2=cv2
+        segmentation=skimage:segmentation filters=skimage:filters
+        sktransform=skimage:transform xr=xarray joblib=joblib iio=imageio.v3 cv2=cv2
         functional=torchvision.transforms:functional librosa=librosa soxr=soxr pv=pyvista
         numpy_to_vtk=vtkmodules.util.numpy_support:numpy_to_vtk features=rasterio:features
         transform=rasterio:transform warp=rasterio:warp fill=rasterio:fill nx=networkx
@@ -223,6 +225,9 @@ polars | CONST | np.array([2, 0]) | frame[b] | pl.DataFrame({'x': NUMBERS})[b].t
 matplotlib | ITSELF | TABLE | axes.boxplot(b), axes.hist(b) | axes = Figure().subplots();
     medians = [line.get_ydata()[0] for line in axes.boxplot(b)['medians']];
     np.vstack([medians, axes.hist(b, bins=4)[0].T])
+matplotlib | ITSELF | TABLE | axes.imshow(b) | Figure().subplots().imshow(b).get_array()
+matplotlib | ITSELF | NUMBERS | axes.plot(b) | Figure().subplots().plot(b)[0].get_ydata()
+xarray | ITSELF | GRAY | xr.DataArray(b).mean('dim_0') | xr.DataArray(b).mean('dim_0').values
 # pictures and sound
 PIL | CONST | IMAGE | PIL.Image.fromarray(b) | np.asarray(Image.fromarray(b))
 skimage | CONST | GRAY | morphology.dilation(b)
@@ -233,6 +238,8 @@ skimage | CONST | MASK | morphology.remove_small_holes(b) |
     morphology.remove_small_holes(b, max_size=3)
 skimage | COPY | MASK | morphology.skeletonize(b)
 skimage | CONST | GRAY | segmentation.watershed(b) | segmentation.watershed(b, 2)
+skimage | ITSELF | GRAY | filters.gaussian(b)
+skimage | ITSELF | GRAY | transform.resize(b, (4, 4)) | sktransform.resize(b, (4, 4))
 imageio | CONST | IMAGE | iio.imwrite('x.gif', [b, b]) |
     list(iio.imwrite('<bytes>', [b, b], extension='.gif'))
 cv2 | CONST | IMAGE | cv2.GaussianBlur(b, …) | cv2.GaussianBlur(b, (3, 3), 0)
@@ -268,7 +275,11 @@ catboost | CONST | TABLE | CatBoostRegressor().fit(b, y) |
 gymnasium | CONST | np.array(2) | spaces.Discrete(5).contains(b)
 gymnasium | CONST | np.array([1, 2]) | spaces.MultiDiscrete(…).contains(b) |
     spaces.MultiDiscrete([3, 3]).contains(b)
-# files
+# files and processes
+joblib | ITSELF | NUMBERS | joblib.dump(b, file), joblib.load(file) | file = BytesIO();
+    joblib.dump(b, file); file.seek(0); joblib.load(file)
+joblib | ITSELF | NUMBERS | joblib.Parallel(2)(calls with b) |
+    joblib.Parallel(2)([joblib.delayed(total)(b)] * 2)
 h5py | ALIAS | 0 * GRAY | dataset.read_direct(b) | dataset().read_direct(b)
 h5py | CONST | GRAY * 2 | dataset.write_direct(b) | written = dataset(); written.write_direct(b);
     written[()]

@@ -1,4 +1,4 @@
-"""The second table in docs/consumers.md, what to pass to which consumer, measured.
+"""The table in docs/consumers.md, what to pass to which consumer: measured, read and written.
 
 ``python tests/support/giving_table.py [MODULE ...]`` makes the calls of the named packages, or of
 all installed ones, and writes their rows. The other rows stay as they are.
@@ -6,18 +6,81 @@ all installed ones, and writes their rows. The other rows stay as they are.
 
 from __future__ import annotations
 
+import argparse
 import importlib
+import platform
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-from consumer_document import Row, Table, row_of
+from call_texts import texts
 from giving_calls import CALLS, WAYS, Giving
 
 from syncblob import Blob
 from syncblob.devices import Side
 
-TABLE = Table(columns=5)
+DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "consumers.md"
+NAMES = dict(
+    each.split("=")
+    for each in texts(
+        """
+        PIL=Pillow; astropy=Astropy; catboost=CatBoost; cv2=OpenCV; gymnasium=Gymnasium;
+        imageio=ImageIO; jax=JAX; lightgbm=LightGBM; matplotlib=Matplotlib; networkx=NetworkX;
+        numba=Numba; numpy=NumPy; onnxruntime=ONNX Runtime; pint=Pint; polars=Polars;
+        pyvista=PyVista; random=Python; rasterio=Rasterio; rerun=Rerun; scipy=SciPy;
+        skimage=scikit-image; sklearn=scikit-learn; sympy=SymPy; tables=PyTables; torch=PyTorch;
+        vtkmodules=VTK; warp=Warp
+        """
+    )
+)
+
+# The calls of the rows. The others take a Blob itself.
+IN_TABLE = [call for call in CALLS if call.give != "b"]
+
+# The cells of a row: the consumer, its version, the call, the outcome for a Blob, what to pass.
+Row = tuple[str, ...]
+
+
+def key_of(call: Giving) -> Row:
+    """Return the cells that identify the row of a call."""
+    return NAMES.get(call.module, call.module), f"`{call.text}`"
+
+
+def version_of(call: Giving) -> str:
+    """Return the version of a call's package; Python's for standard modules."""
+    module = importlib.import_module("vtk" if call.module == "vtkmodules" else call.module)
+    return getattr(module, "__version__", platform.python_version())
+
+
+def committed() -> dict[Row, Row]:
+    """Read the rows of the document, by the cells that identify them."""
+    rows = [tuple(cell.strip() for cell in line.split("|")[1:-1]) for line in _parts()[1]]
+    return {(row[0], row[2]): row for row in rows}
+
+
+def write() -> None:
+    """Measure the calls of the packages on the command line, or all; keep the other rows."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("modules", nargs="*", metavar="MODULE")
+    wanted, known = parser.parse_args().modules, committed()
+    rows = []
+    for call in IN_TABLE:
+        row = known.get(key_of(call))
+        if not missing(call) and (not wanted or call.module in wanted):
+            consumer, text = key_of(call)
+            row = consumer, version_of(call), text, *measure(call)
+        rows += [f"| {' | '.join(row)} |"] if row else []
+    above, _, below = _parts()
+    DOCUMENT.write_text("\n".join([*above, *rows, *below]), "utf-8")
+
+
+def _parts() -> tuple[list[str], list[str], list[str]]:
+    """Split the document into the lines before the rows, the rows, and the lines after."""
+    lines = DOCUMENT.read_text("utf-8").split("\n")
+    start = lines.index("| --- | --- | --- | --- | --- |") + 1
+    end = next(i for i in range(start, len(lines)) if not lines[i].startswith("|"))
+    return lines[:start], lines[start:end], lines[end:]
 
 
 def missing(call: Giving) -> str | None:
@@ -30,12 +93,12 @@ def missing(call: Giving) -> str | None:
     return None
 
 
-def measure(call: Giving) -> Row:
-    """Make a call with a Blob and with the recommended argument, and describe the results."""
+def measure(call: Giving) -> tuple[str, str]:
+    """Make a call with a Blob and with the recommended argument; return the cells about them."""
     itself = _outcome(call, "b")
     if call.give != "b":
         assert _outcome(call, call.give) == "works", call.text
-    return row_of(call, itself, f"`{call.give}`")
+    return itself, f"`{call.give}`"
 
 
 def _outcome(call: Giving, give: str) -> str:
@@ -80,4 +143,4 @@ def _equal(result, expected) -> bool:
 
 
 if __name__ == "__main__":
-    TABLE.measure_anew(CALLS, missing, measure)
+    write()

@@ -1,11 +1,15 @@
 """The Python array API standard, version 2025.12: one module for each chapter.
 
-https://data-apis.org/array-api/2025.12/
+https://data-apis.org/array-api/2025.12/ has a page of the same name for each.
 
 `syncblob` exports all of these names. The functions call the device's array library, NumPy or CuPy,
-and correct it where it differs from the standard. A NumPy scalar counts as a Blob without
-axes, on the device of the other operands, or else on the default device. Beside a Blob, an array of
-another library counts as a Blob too, as for operators.
+and correct it where it differs from the standard. Unless a function says otherwise, it returns new
+Blobs, computed on its operands' device without a transfer; on the accelerator if the operands are
+on both the CPU and an accelerator. Beside a Blob, an array of another library counts as a Blob, as
+for operators; without one it raises a TypeError, and `asarray` converts it. A NumPy scalar counts
+as a Blob without axes, on the device of the other operands, or else on the default device. An axis
+out of range raises an IndexError, and so does a position for one; shapes that do not match raise a
+ValueError.
 """
 
 from types import FunctionType

@@ -1,7 +1,4 @@
-"""Constants (array API standard 2025.12): Python floats, and None under the name ``newaxis``.
-
-https://data-apis.org/array-api/2025.12/API_specification/constants.html
-"""
+"""Constants: Python floats, and None under the name ``newaxis``."""
 
 from math import e, inf, nan, pi
 

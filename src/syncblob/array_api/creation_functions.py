@@ -1,11 +1,9 @@
-"""Creation functions (array API standard 2025.12).
-
-https://data-apis.org/array-api/2025.12/API_specification/creation_functions.html
+"""Creation functions.
 
 `device` None is the default device. The ``*_like`` functions take a `dtype` and `device` that are
-None from `x`. A shape is an integer or a tuple of them. The contents are created on the device,
-without a transfer. Two exceptions: `asarray` and `from_dlpack` of memory on another device, which
-is copied on first use, and a Blob as `fill_value`.
+None from `x`. A shape is an integer or a tuple of them. The contents are created on the device.
+Two exceptions: `asarray` and `from_dlpack` of memory on another device, which is copied on first
+use, and a Blob as `fill_value`.
 """
 
 from __future__ import annotations
@@ -20,7 +18,7 @@ from syncblob.array_api._checks import require_blobs
 from syncblob.blob.core import fresh
 from syncblob.calls.namespace import apply
 from syncblob.calls.operands import as_blob
-from syncblob.devices import Device, home_of
+from syncblob.devices import Device, home_of, supervisors
 from syncblob.interop.adopt import can_adopt
 from syncblob.memory import compute, from_the_start
 from syncblob.transfers import require_device
@@ -78,7 +76,7 @@ def _create(name: str, shape: Shape, dtype: DTypeLike | None, device: Device | s
     wanted = _FLOAT64 if dtype is None else as_dtype(dtype)
     if type(shape) is not int or shape < 0:
         shape = as_shape(shape, wanted.itemsize)
-    if home.direct:
+    if home.plain and not supervisors:
         array = make(shape, wanted)
     else:
         require_device(home.device, name)
@@ -261,7 +259,7 @@ def _made(
     home = home_of(device)
     wanted = None if dtype is None else as_dtype(dtype)
     make = getattr(home, name, None) or getattr(home.namespace, name)
-    if home.direct:
+    if home.plain and not supervisors:
         array = make(*args, dtype=wanted, **keywords)
     else:
         require_device(home.device, name)

@@ -1,7 +1,4 @@
-"""Data type functions (array API standard 2025.12). Only `astype` reads elements.
-
-https://data-apis.org/array-api/2025.12/API_specification/data_type_functions.html
-"""
+"""Data type functions. Only `astype` reads elements."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Data types (array API standard 2025.12): NumPy's scalar classes; float16 is an addition.
-
-https://data-apis.org/array-api/2025.12/API_specification/data_types.html
+"""Data types: NumPy's scalar classes; float16 is an addition.
 
 The dtype of a Blob is a ``numpy.dtype``, which equals its scalar class.
 """

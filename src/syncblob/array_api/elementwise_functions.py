@@ -1,12 +1,7 @@
-"""Elementwise functions (array API standard 2025.12).
+"""Elementwise functions.
 
-https://data-apis.org/array-api/2025.12/API_specification/elementwise_functions.html
-
-Every function returns a new Blob, except those documented to return a view. Operands are broadcast,
-and their dtypes promoted as in NumPy. Every function computes on its operands' device, without a
-transfer; if they are on both the CPU and an accelerator, it computes on the accelerator. Functions
-of two operands accept a Python scalar as one of them, and beside a Blob an array of any library.
-Without a Blob, arrays of other libraries raise a TypeError; `asarray` converts them.
+Operands are broadcast, and their dtypes promoted as in NumPy. Functions of two operands accept a
+Python scalar as one of them.
 """
 
 from __future__ import annotations

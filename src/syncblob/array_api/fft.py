@@ -1,10 +1,7 @@
-"""The Fourier transform extension (array API standard 2025.12).
+"""The Fourier transform extension.
 
-https://data-apis.org/array-api/2025.12/extensions/fourier_transform_functions.html
-
-Operands are Blobs; arrays of other libraries raise a TypeError. Every function returns a new Blob,
-computed on its operand's device and in its precision, without a transfer. `fftn` and `ifftn` return
-a view if `axes` is empty. Integers are converted to float64.
+Transforms compute in their operand's precision; integers are converted to float64. `fftn` and
+`ifftn` return a view if `axes` is empty.
 
 Parameters of all transforms:
 

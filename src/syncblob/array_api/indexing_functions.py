@@ -1,12 +1,7 @@
-"""Indexing functions (array API standard 2025.12).
+"""Indexing functions.
 
-https://data-apis.org/array-api/2025.12/API_specification/indexing_functions.html
-
-Both return a new Blob. They compute on their operands' device, without a transfer; if the operands
-are on both the CPU and an accelerator, they compute on the accelerator. Negative indices count from
-the end. Indices and axes out of range raise an IndexError. On CUDA devices, indices that only the
-device holds are not checked, and select another element. One operand may be an array of another
-library.
+Negative indices count from the end. Indices out of range raise an IndexError. On CUDA devices,
+indices that only the device holds are not checked, and select another element.
 """
 
 from __future__ import annotations

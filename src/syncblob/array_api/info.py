@@ -1,7 +1,4 @@
-"""Inspection (array API standard 2025.12): the capabilities, devices and dtypes of this namespace.
-
-https://data-apis.org/array-api/2025.12/API_specification/inspection.html
-"""
+"""Inspection: the capabilities, devices and dtypes of this namespace."""
 
 from __future__ import annotations
 

@@ -1,16 +1,9 @@
 """Linear algebra: an extension, four functions of which are in the main namespace, too.
 
-https://data-apis.org/array-api/2025.12/extensions/linear_algebra_functions.html
-https://data-apis.org/array-api/2025.12/API_specification/linear_algebra_functions.html
-
-Operands are Blobs, beside a Blob also arrays of other libraries; Python scalars raise a TypeError.
-Dtypes are promoted as in NumPy. The last two axes are those of the
-matrices, the axes before them those of a stack. Every function returns new Blobs, except those
-documented to return a view. Every function computes on its operands' device, without a transfer; if
-they are on both the CPU and an accelerator, it computes on the accelerator.
-
-Integers are converted to float64. Decompositions do not support float16. Invalid values, such as a
-singular matrix, raise `numpy.linalg.LinAlgError`, a ValueError; CuPy does not check values.
+Python scalars raise a TypeError. Dtypes are promoted as in NumPy. The last two axes are those of
+the matrices, the axes before them those of a stack. Integers are converted to float64.
+Decompositions do not support float16. Invalid values, such as a singular matrix, raise
+`numpy.linalg.LinAlgError`, a ValueError; CuPy does not check values.
 """
 
 from __future__ import annotations

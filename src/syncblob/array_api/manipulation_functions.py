@@ -1,12 +1,6 @@
-"""Manipulation functions (array API standard 2025.12).
+"""Manipulation functions. Those that return views read no element.
 
-https://data-apis.org/array-api/2025.12/API_specification/manipulation_functions.html
-
-Functions that return views read no element and cause no transfer. The others compute on their
-operands' device, without a transfer; if the operands are on both the CPU and an accelerator, they
-compute on the accelerator. Without a Blob among the operands, they raise a TypeError. An axis or
-position out of range raises an IndexError, one given twice and shapes that do not match a
-ValueError.
+An axis given twice raises a ValueError.
 """
 
 from __future__ import annotations

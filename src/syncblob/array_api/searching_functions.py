@@ -1,11 +1,6 @@
-"""Searching functions (array API standard 2025.12).
+"""Searching functions.
 
-https://data-apis.org/array-api/2025.12/API_specification/searching_functions.html
-
-Every function returns new Blobs. It computes on its operands' device, without a transfer; if they
-are on both the CPU and an accelerator, it computes on the accelerator. Beside a Blob, operands may
-be arrays of other libraries. Indices are 64-bit integers. An axis out of range raises an
-IndexError, a maximum or minimum without elements a ValueError.
+Indices are 64-bit integers. A maximum or minimum without elements raises a ValueError.
 """
 
 from __future__ import annotations

@@ -1,12 +1,7 @@
-"""Set functions (array API standard 2025.12).
+"""Set functions.
 
-https://data-apis.org/array-api/2025.12/API_specification/set_functions.html
-
-Every function returns new Blobs. It computes on its operands' device, without a transfer; if they
-are on both the CPU and an accelerator, it computes on the accelerator. Every NaN is unique, and 0.0
-and -0.0 are the same element. Unique elements are in ascending order. On an accelerator the
-functions synchronize, because the contents determine the number of results. Beside a Blob, `isin`
-takes an array of another library.
+Every NaN is unique, and 0.0 and -0.0 are the same element. Unique elements are in ascending order.
+On an accelerator the functions synchronize, because the contents determine the number of results.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
-"""Sorting functions (array API standard 2025.12).
+"""Sorting functions.
 
-https://data-apis.org/array-api/2025.12/API_specification/sorting_functions.html
-
-Both return a new Blob, computed on its operand's device, without a transfer. NaN counts as greater
-than every number: it is last in ascending order and first in descending order. Operands that are
-not Blobs raise a TypeError. An axis out of range raises an IndexError.
+NaN counts as greater than every number: it is last in ascending order and first in descending
+order.
 """
 
 from __future__ import annotations

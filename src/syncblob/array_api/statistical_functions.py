@@ -1,10 +1,6 @@
-"""Statistical functions (array API standard 2025.12).
+"""Statistical functions.
 
-https://data-apis.org/array-api/2025.12/API_specification/statistical_functions.html
-
-Every function returns a new Blob, computed on its operand's device, without a transfer. `axis` is
-one axis, a tuple of axes, or None for all; `keepdims` keeps them, with length 1. An axis out of
-range raises an IndexError. Operands that are not Blobs raise a TypeError.
+`axis` is one axis, a tuple of axes, or None for all; `keepdims` keeps them, with length 1.
 """
 
 from __future__ import annotations

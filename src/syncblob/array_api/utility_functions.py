@@ -1,11 +1,4 @@
-"""Utility functions (array API standard 2025.12).
-
-https://data-apis.org/array-api/2025.12/API_specification/utility_functions.html
-
-Every function returns a new Blob. It computes on its operands' device, without a transfer; if they
-are on both the CPU and an accelerator, it computes on the accelerator. An axis out of range raises
-an IndexError. Beside a Blob, `diff` takes arrays of other libraries.
-"""
+"""Utility functions."""
 
 from __future__ import annotations
 

@@ -8,6 +8,7 @@ precision or 64-bit integers, which is at least as accurate as BLAS in the array
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from numbers import Complex, Integral, Real
 from types import ModuleType
 from typing import Any
 
@@ -30,6 +31,14 @@ _ACCUMULATORS = {
     "f": np.float64,
     "V": np.float64,
     "c": np.complex128,
+}
+
+
+# What scales elements, by their kind.
+_FACTORS: dict[str, tuple[str, type]] = {
+    **dict.fromkeys("iu", ("an integer", Integral)),
+    **dict.fromkeys("fV", ("a real number", Real)),
+    "c": ("a number", Complex),
 }
 
 
@@ -62,22 +71,22 @@ class CaffeMath(BlobCore):
         UNINITIALIZED memory, without allocating it. Floating-point numbers are accumulated in
         float64, integers in 64 bits, where they wrap around.
         """
-        return _sum_over(self, self.memory, asum, "asum_data")
+        return _sum_over(self, self.memory, "abs", "asum_data")
 
     def asum_diff(self) -> float | int:
         """Return the sum of the absolute values of diff; see `asum_data`."""
-        return _sum_over(self, self.existing_diff(), asum, "asum_diff")
+        return _sum_over(self, self.existing_diff(), "abs", "asum_diff")
 
     def sumsq_data(self) -> float | int:
         """Return the sum of squares of data, or of squared moduli of complex numbers.
 
         Runs and accumulates as `asum_data`.
         """
-        return _sum_over(self, self.memory, sumsq, "sumsq_data")
+        return _sum_over(self, self.memory, "square", "sumsq_data")
 
     def sumsq_diff(self) -> float | int:
         """Return the sum of the squares of diff; see `sumsq_data`."""
-        return _sum_over(self, self.existing_diff(), sumsq, "sumsq_diff")
+        return _sum_over(self, self.existing_diff(), "square", "sumsq_diff")
 
     def scale_data(self, factor: complex) -> None:
         """Multiply data by a factor in place, in the Blob's dtype.
@@ -93,16 +102,15 @@ class CaffeMath(BlobCore):
         _scale_memory(self, self.existing_diff(), factor, "scale_diff")
 
 
-def _sum_over(
-    blob: BlobCore, memory: SyncedMemory | None, kernel: Callable[..., Any], reason: str
-) -> float | int:
+def _sum_over(blob: BlobCore, memory: SyncedMemory | None, term: str, reason: str) -> float | int:
+    """Sum a term of each element; `term` is the name of a function of the device's library."""
     if memory is None or memory.blank:
         return 0 if blob.dtype.kind in "iub" else 0.0
     side = _head_side(blob, memory)
     home = memory.home(side)
     require_device(home.device, reason)
     array = memory.array(side, CONST, blob.layout, reason)
-    return compute(home, kernel, array, home.namespace)
+    return compute(home, _total, getattr(home.namespace, term), array, home.namespace)
 
 
 def _scale_memory(
@@ -132,31 +140,16 @@ def _head_side(blob: BlobCore, memory: SyncedMemory) -> Side:
 def _require_factor(factor: complex, dtype: np.dtype[np.generic]) -> None:
     if dtype.kind == "b":
         raise TypeError("bool has no multiplication by numbers; use an integer dtype")
-    kinds: tuple[type, ...] = (int, np.integer)
-    expected = "an integer"
-    if dtype.kind in "fcV":
-        expected, kinds = "a real number", (*kinds, float, np.floating)
-    if dtype.kind == "c":
-        expected, kinds = "a number", (*kinds, complex, np.complexfloating)
-    if isinstance(factor, (bool, np.bool)) or not isinstance(factor, kinds):
+    expected, kind = _FACTORS[dtype.kind]
+    if isinstance(factor, (bool, np.bool)) or not isinstance(factor, kind):
         raise TypeError(f"expected {expected} to scale a Blob of dtype {dtype}, got {factor!r}")
-    if dtype.kind in "iu":
+    if kind is Integral:
         limits = np.iinfo(dtype.name)
         if not limits.min <= factor <= limits.max:  # type: ignore[operator]  # an integer here
             raise ValueError(f"{factor} does not fit in {dtype}")
 
 
 # --- kernels -------------------------------------------------------------------------------------
-
-
-def asum(array: Any, xp: ModuleType) -> float | int:
-    """Sum the absolute values; for complex numbers ``|re| + |im|``, as BLAS's scasum."""
-    return _total(xp.abs, array, xp)
-
-
-def sumsq(array: Any, xp: ModuleType) -> float | int:
-    """Sum the squares; for complex numbers, of the modulus."""
-    return _total(xp.square, array, xp)
 
 
 def _scale(factor: complex, x: Any) -> None:

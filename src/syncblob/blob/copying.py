@@ -14,7 +14,7 @@ from syncblob.blob.flags import Flags
 from syncblob.blob.replace_memory import assign
 from syncblob.calls.choose_home import require_device_of
 from syncblob.calls.operands import blob_to_read
-from syncblob.devices import HOST, Accelerator, Device, Side, home_of
+from syncblob.devices import HOST, Accelerator, Device, Side, home_of, supervisors
 from syncblob.memory import CONST, MUTABLE, Shortcut, SyncedMemory, compute, from_the_start
 from syncblob.transfers import require_device
 
@@ -106,21 +106,15 @@ class Copies(BlobCore):
             kind = "K" if order is None else order.upper()
             if kind in {"A", "K"} or getattr(Flags(self), f"{kind.lower()}_contiguous"):
                 return self
-        if not HOST.direct:
+        if supervisors:
             require_device_of("astype", self)
         return fresh(type(self), private_array(self, "astype", wanted, order or "C"), self.home)
 
     def to_device(self, device: Device | str, /, *, stream: Any = None) -> Self:
         """Return this Blob if `device` is its device, else a copy of data on `device`.
 
-        Goes through the host if both are accelerators.
-
-        Parameters
-        ----------
-        device
-            ``"cpu"``, ``"cuda:N"`` or ``"simulated:N"``; NoDeviceError if it is not available.
-        stream
-            None; work is ordered on CuPy's current stream.
+        Goes through the host if both are accelerators. NoDeviceError if the device is not
+        available. `stream` is None: work is ordered on CuPy's current stream.
         """
         if stream is not None:
             raise ValueError(f"expected stream=None, got {stream!r}; use CuPy's current stream")
@@ -145,7 +139,8 @@ class Copies(BlobCore):
         """Copy the data of another Blob, or with `copy_diff` its diff and no data.
 
         Runs on this Blob's device. Newer contents of the source on the other side are transferred
-        first. This Blob's old contents are not.
+        first. This Blob's old contents are not. DeviceMismatchError if the two are on different
+        accelerators.
 
         Parameters
         ----------
@@ -158,11 +153,6 @@ class Copies(BlobCore):
         resize
             Take the source's shape first if it differs. Otherwise another shape is a ValueError;
             equal counts are not enough, as in Caffe.
-
-        Raises
-        ------
-        DeviceMismatchError
-            If the two are on different accelerators.
         """
         self.require_writable("copy_from")
         if not isinstance(source, BlobCore):
@@ -186,7 +176,7 @@ class Copies(BlobCore):
 def private_array(blob: BlobCore, reason: str, dtype: Any = None, order: Any = "C") -> Any:
     """Return the elements as an array of the Blob's home that is the caller's, in its dtype."""
     home = blob.home
-    if home.direct:
+    if home.plain and not supervisors:
         array = blob.raw_array if blob.shortcut.readable else blob.current_array()
         if array is None and blob.layout.gapless:
             array = blob.current_array(reason)

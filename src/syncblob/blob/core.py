@@ -19,7 +19,7 @@ from syncblob._dtypes import SUPPORTED
 from syncblob._layout import Layout
 from syncblob._locks_lost_in_fork import Lock, if_free
 from syncblob._source_lines import Place
-from syncblob.devices import HOST, Side
+from syncblob.devices import HOST, Side, supervisors
 from syncblob.devices.base import Accelerator
 from syncblob.interop import export_numpy
 from syncblob.interop.adopt import adopt
@@ -665,7 +665,7 @@ class BlobCore:
             True returns a private, writable copy; False raises ValueError if a conversion is
             needed. A download into the Blob's own host memory is no copy.
         """
-        if dtype is None and copy is None and (HOST.direct or not verifying()):
+        if dtype is None and copy is None and not (supervisors and verifying()):
             array = self.raw_array
             if self.known_memory is None and self.home is HOST and array.flags.c_contiguous:
                 # A fresh Blob, whose memory will lie over this array.
@@ -752,7 +752,7 @@ class BlobCore:
             # Many have the same.
             once = _used_once.setdefault(once, once)
         self.accessor_arrays = once
-        if place & 1 and isinstance(memory.epoch, tuple):
+        if place & 1 and isinstance(memory.epoch, int):
             # The next search for a buffer to evict sees a use only by a shortcut or an epoch.
             memory.revoke_shortcuts()
 

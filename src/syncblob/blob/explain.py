@@ -37,13 +37,7 @@ class Explanation:
     """The result of `Blob.explain`: rows of a label and a text, printed as a table.
 
     A notebook draws the two sides instead. It is a snapshot, which does not change with the Blob.
-
-    Attributes
-    ----------
-    title
-        Name, shape and dtype.
-    rows
-        Labels and texts.
+    `title` has name, shape and dtype, `rows` has labels and texts.
     """
 
     __slots__ = ("_memories", "rows", "title")
@@ -104,18 +98,9 @@ def _seen(blob: BlobCore, memory: SyncedMemory) -> MemorySeen:
     runs = list(memory.spans.runs(0, nbytes))
     homes = []
     for side in memory.buffers.all_sides:
-        loans = memory.loans.of(side)
         mine = memory.buffers.alike(side)
-        lent = [
-            _alias(memory, side, loan)
-            for loan in loans
-            if not loan.exposed and loan.kind is not BORROW
-        ]
-        for exposure in [loan for loan in loans if loan.exposed]:
-            whose = f"the {side.name.lower()} side, to an alias of unknown lifetime"
-            where = _bytes(memory, exposure.start, exposure.stop)
-            text = f"{whose}, at {exposure.place.line.described()}{where}"
-            lent.append(Lent("exposed", text, exposure.start, exposure.stop))
+        loans = [x for x in memory.loans.of(side) if x.exposed or x.kind is not BORROW]
+        lent = [_lent(memory, side, loan) for loan in loans]
         lent.sort(key=lambda one: (_LABELS.index(one.label), one.start, one.stop))
         newest = union((run.start, run.stop) for run in runs if run.holders & mine)
         ended, allocated = [*_ended_borrows(memory, side)], memory.buffer(side) is not None
@@ -128,19 +113,21 @@ def _seen(blob: BlobCore, memory: SyncedMemory) -> MemorySeen:
     return MemorySeen(head, nbytes, view, part, homes, history)
 
 
-def _alias(memory: SyncedMemory, side: Side, alias: Loan) -> Lent:
-    """Describe an alias, and since when it is stale."""
-    start, stop = alias.start, alias.stop
+def _lent(memory: SyncedMemory, side: Side, loan: Loan) -> Lent:
+    """Describe an exposed range, or an alias, and since when it is stale."""
+    start, stop = loan.start, loan.stop
+    where = _bytes(memory, start, stop)
+    if loan.exposed:
+        whose = f"the {side.name.lower()} side, to an alias of unknown lifetime"
+        return Lent("exposed", f"{whose}, at {loan.place.line.described()}{where}", start, stop)
     alike = memory.buffers.alike(side)
     lacking = sum(run.nbytes for run in memory.spans.lacking(start, stop, alike))
-    text = f"{alias.described()}{_bytes(memory, start, stop)}"
-    if alias.revoked:
-        text += "; read-only"
+    text = f"{loan.described()}{where}{'; read-only' if loan.revoked else ''}"
     if lacking:
-        noted = getattr(alias, "ended", None)
+        noted = getattr(loan, "ended", None)
         since = "" if noted is None else f" since {_access_of(noted)}"
         text += f"; {'partly ' if lacking < stop - start else ''}stale{since}"
-    return Lent("stale alias" if lacking else "alias", text, alias.start, alias.stop)
+    return Lent("stale alias" if lacking else "alias", text, start, stop)
 
 
 def _access_of(entry: Transition) -> str:

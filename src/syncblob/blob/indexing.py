@@ -19,7 +19,7 @@ from syncblob.blob.core import NO_MEMORY, AnyBlob, BlobCore, fresh, making
 from syncblob.blob.index_arrays import selection
 from syncblob.calls.choose_home import require_device_of
 from syncblob.calls.results import wrap, write_by
-from syncblob.devices import HOST
+from syncblob.devices import HOST, supervisors
 from syncblob.devices.base import is_on_device
 from syncblob.interop.adopt import array_in
 from syncblob.memory import (
@@ -64,7 +64,7 @@ def get_item(blob: AnyBlob, key: Any) -> AnyBlob:
     array = blob.raw_array
     if full is None:
         home = blob.home
-        index = _at_hand(home, key) if home.direct else None
+        index = _at_hand(home, key) if home.plain and not supervisors else None
         if (
             index is not None
             and array is not None
@@ -110,7 +110,7 @@ def set_item(blob: BlobCore, key: Any, value: Any) -> None:
     """
     if blob.readonly:
         blob.require_writable("assignment")
-    if not HOST.direct:
+    if supervisors:
         require_device_of("__setitem__", blob)
     full = _EVERYTHING if key is Ellipsis else _full_index(key)
     if full is None:
@@ -199,7 +199,7 @@ def _set_in_place(blob: BlobCore, index: Any, new: Any, *, whole: bool) -> bool:
             # The shortcut may have been revoked while the array was written.
             if not (shortcut.writable and blob.raw_array is array):
                 return False
-        if home.direct:
+        if home.plain and not supervisors:
             array[index] = new
         else:
             home.compute(operator.setitem, array, index, new)
@@ -256,8 +256,9 @@ def _set_in_one_step(blob: BlobCore, full: Any, new: Any) -> None:
     with making.held:
         # Together, because another thread may replace both.
         array, over = blob.raw_array, blob.shortcut.buffer
+    direct = home.plain and not supervisors
     # NumPy checks the index.
-    target = None if array is None or not home.direct else array[full]
+    target = array[full] if direct and array is not None else None
     start = None if target is None or not target.size else whole.first(full)
     if full is _EVERYTHING:
         layout = whole
@@ -276,10 +277,10 @@ def _set_in_one_step(blob: BlobCore, full: Any, new: Any) -> None:
         # A number that NumPy does not take changes no state.
         np.empty((), layout.dtype)[()] = new
     untouched = full is _EVERYTHING and blob.known_memory is NO_MEMORY and home is HOST
-    if untouched and home.direct and _fill(blob, new):
+    if untouched and direct and _fill(blob, new):
         return
     memory, side = blob.memory, blob.side
-    if not home.direct:
+    if not direct:
         memory.write(side, OVERWRITE, layout, "__setitem__", operator.setitem, ..., new)
         return
 

@@ -37,11 +37,8 @@ class Replacements(BlobCore):
         capacity, data and diff get new memory, the contents of both are discarded, borrows end,
         and Blobs that shared the old memory keep it; views keep both.
 
-        Parameters
-        ----------
-        *shape
-            The new dimensions, or one tuple of them. ValueError if they are invalid, this Blob is a
-            view, or more than its shared memory holds is needed; nothing changes then.
+        ValueError if the dimensions are invalid, this Blob is a view, or more than its shared
+        memory holds is needed; nothing changes then.
         """
         self.require_own("resize")
         layout = Layout.c_order(as_shape(shape_from(shape), self.dtype.itemsize), self.dtype)
@@ -64,22 +61,16 @@ class Replacements(BlobCore):
         Views and Blobs that share data use the array too, unless this Blob was made smaller than
         its memory: then they keep that. Diff is unchanged.
 
-        Parameters
-        ----------
-        array
-            A C-contiguous, aligned, writable array on the host, of this dtype and size, of NumPy
-            or any library with DLPack; TypeError or ValueError if it is not.
+        TypeError or ValueError unless this is a C-contiguous, aligned, writable array on the host,
+        of this dtype and size, of NumPy or any library with DLPack.
         """
         self._replace_side(Side.HOST, array, "set_cpu_data", diff=False)
 
     def set_gpu_data(self, array: Any) -> None:
         """Use an array as the accelerator side of data; see `set_cpu_data`.
 
-        Parameters
-        ----------
-        array
-            On a CUDA device, a CuPy array or any with ``__cuda_array_interface__`` or DLPack. On a
-            simulated device, a NumPy array or any host array with DLPack.
+        On a CUDA device, a CuPy array or any with ``__cuda_array_interface__`` or DLPack. On a
+        simulated device, a NumPy array or any host array with DLPack.
         """
         self._replace_side(Side.ACCELERATOR, array, "set_gpu_data", diff=False)
 
@@ -95,13 +86,8 @@ class Replacements(BlobCore):
         """Share the memory of another Blob's data, with its head and its buffers.
 
         Copies nothing. This Blob's own memory is released. A growing `resize` of either Blob ends
-        the sharing.
-
-        Parameters
-        ----------
-        other
-            A C-contiguous Blob of the same dtype and count; the shape may differ. TypeError or
-            ValueError if it is not.
+        the sharing. TypeError or ValueError unless the other Blob is C-contiguous, and has this
+        dtype and count; its shape may differ.
         """
         self._share(other, "share_data", diff=False)
 

@@ -16,7 +16,7 @@ from syncblob.blob.core import HOST_DATA, BlobCore, fresh
 from syncblob.blob.indexing import in_c_order
 from syncblob.calls.choose_home import require_device_of
 from syncblob.calls.ndarray_methods import NdarrayMethods
-from syncblob.devices import HOST, Device, Side, home_of
+from syncblob.devices import Device, Side, home_of, supervisors
 from syncblob.interop.side_view import SideView
 from syncblob.memory import CONST, MUTABLE, SyncedMemory
 
@@ -78,15 +78,10 @@ class Views(Copies, NdarrayMethods):
     def view(self, dtype: DTypeLike | None = None) -> Self:
         """Return a view of the same bytes as elements of another dtype. Transfers nothing.
 
-        The gradient of the view is that of this Blob, seen in the same way.
-
-        Parameters
-        ----------
-        dtype
-            The dtype of the view; None for this one. If the itemsize differs, the length
-            of the last axis changes; ValueError if the sizes do not match, or the elements would
-            not be aligned. For a dtype that Blobs do not support, the view is a read-only ndarray
-            over the host side: a const access.
+        The gradient of the view is that of this Blob, seen in the same way. `dtype` None is this
+        one. If the itemsize differs, the length of the last axis changes; ValueError if the sizes
+        do not match, or the elements would not be aligned. For a dtype that Blobs do not support,
+        the view is a read-only ndarray over the host side: a const access.
         """
         if dtype is None:
             return self.view_at(self.layout)
@@ -110,12 +105,8 @@ class Views(Copies, NdarrayMethods):
         """Return a view of the same memory whose operations run on another device.
 
         Copies nothing; an operation transfers what it needs. `to_device` makes a copy.
-
-        Parameters
-        ----------
-        device
-            ``"cpu"``, ``"cuda:N"`` or ``"simulated:N"``. NoDeviceError if it is not available,
-            DeviceMismatchError if it cannot use this memory.
+        NoDeviceError if the device is not available, DeviceMismatchError if it cannot use this
+        memory.
         """
         view = self.view_at(self.layout)
         view.home = home_of(device)
@@ -180,7 +171,7 @@ class Views(Copies, NdarrayMethods):
                     f"copy=False was asked for, but strides {self.strides} allow no view of shape "
                     f"{self._complete_shape(shape_from(shape))}"
                 )
-        if not HOST.direct:
+        if supervisors:
             require_device_of("reshape", self)
         wanted = -1 if shape == (-1,) else self._complete_shape(shape_from(shape))
         return fresh(type(self), private_array(self, "reshape").reshape(wanted), self.home)

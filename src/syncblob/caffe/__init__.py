@@ -5,9 +5,14 @@ Most names are also in `syncblob`. The others are the building blocks of the com
 """
 
 from syncblob.caffe._pb.caffe_pb2 import LayerParameter, NetParameter, SolverParameter
-from syncblob.caffe.files.blobs import read_blob, write_blob
+from syncblob.caffe.files.blobs import (
+    SolverState,
+    open_solver_state,
+    read_blob,
+    save_solver_state,
+    write_blob,
+)
 from syncblob.caffe.files.model import ModelFile, open_model, plan_model, save_model
-from syncblob.caffe.files.solver_state import SolverState, open_solver_state, save_solver_state
 from syncblob.caffe.messages.file_objects import replacing
 from syncblob.caffe.messages.lazy_blobs import blob_values, equal_shapes
 from syncblob.caffe.messages.prototxt import read_prototxt, read_solver_prototxt, write_prototxt

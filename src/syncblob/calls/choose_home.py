@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from syncblob._dtypes import can_hold
 from syncblob.blob.core import BlobCore
-from syncblob.devices import HOST, default_device
+from syncblob.devices import HOST, default_device, supervisors
 from syncblob.transfers import require_device
 
 if TYPE_CHECKING:
@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 
 def require_device_of(name: str, *operands: Any) -> None:
     """Raise if a guard forbids the device that an operation would run on. Causes no transfer."""
-    if HOST.direct:
-        # No `compute_only_on` is active.
+    if not supervisors:
         return
     homes = [x.home for x in operands if isinstance(x, BlobCore)]
     if homes:

@@ -96,8 +96,7 @@ def operand_of(like: Any, x: Any) -> Any:
     array = x if type(x) is np.ndarray else array_of_tensor(x, keep=False)
     home = like.home
     # Plans leave ndarrays on other devices to this function.
-    usual = home.native and not home.bounded
-    usual = usual and array is not None and array.dtype in SUPPORTED
+    usual = home.plain and array is not None and array.dtype in SUPPORTED
     return array if usual else converted(x, like)
 
 

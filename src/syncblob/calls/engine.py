@@ -24,7 +24,7 @@ from syncblob.calls.operands import is_leaf, shape_only
 from syncblob.calls.results import array_beside, end_write, give, overwrite_by
 from syncblob.calls.tables import Rules, keeps_dtype, split_keys
 from syncblob.calls.texts import arguments, can_be_written, compiler
-from syncblob.devices import HOST
+from syncblob.devices import HOST, supervisors
 from syncblob.devices.host import LARGE
 from syncblob.interop.adopt import array_in
 from syncblob.memory import CONST, MUTABLE, from_the_start
@@ -45,8 +45,7 @@ Kinds = Mapping[int | str, type]
 _START = """
 def run({signature}):
     home = like.home
-    direct = home.direct
-    if not (direct or (home.native and not home.bounded)):
+    if not home.plain:
         return elsewhere(like, {given})
 """
 # On a device that queues work. Its arrays are not in use any more when the call has to begin again.
@@ -115,7 +114,7 @@ _INTEGERS = """
             return begin(like, {given})
 """
 _ASK = """
-    if not (direct or may_compute_directly(home, name)):
+    if supervisors and not may_compute_directly(home, name):
         return begin(like, {given})
 """
 _KEEP = """
@@ -221,6 +220,7 @@ _NAMES: dict[str, Any] = {
     "SUPPORTED": SUPPORTED,
     "line": line,
     "ndarray": ndarray,
+    "supervisors": supervisors,
 }
 _FUNCTIONS = (
     Reference,
@@ -366,7 +366,7 @@ class Plan:
     def _elsewhere(self, like: Any, *values: Any) -> Any:
         """Make a call on a device for which room may have to be made, or that queues work."""
         call = values if self._like is not None else (like, *values)
-        if like.home.queues and HOST.direct:
+        if like.home.queues and not supervisors:
             if self._queue is None:
                 known = {"Blob", "integers", *(["target"] if self._rules.check else [])}
                 simple = not self._rules.indexes and known >= {*self._roles.values()}
@@ -382,7 +382,7 @@ class Plan:
     def _is_certain(self, home: Home, values: tuple[Any, ...]) -> bool:
         """Return whether `run` surely makes a call, so that it may copy for it, once."""
         ready = self._target is None or values[self._target].shortcut.readable
-        certain = home.direct and ready and _are_usual(values, home)
+        certain = home.plain and not supervisors and ready and _are_usual(values, home)
         if certain and self._rules.check is not None:
             self._rules.check(self._rules.native, *values)
         return certain

@@ -19,7 +19,7 @@ from syncblob.calls.index_checks import check_indices
 from syncblob.calls.nested import instances, mapped
 from syncblob.calls.operands import adopted, is_leaf, of_device, shape_only
 from syncblob.calls.results import Operand, forgets_newest, give, overwrite
-from syncblob.devices import HOST
+from syncblob.devices import HOST, supervisors
 from syncblob.interop.adopt import array_in
 from syncblob.memory import CONST, MUTABLE, compute, has_written
 from syncblob.memory.operations import current
@@ -91,7 +91,7 @@ class Call:
             if not is_leaf(type(x)) and (key not in plain or type(x) is not np.ndarray):
                 found += instances(arguments[key], (BlobCore, np.ndarray, np.generic))
         self.home: Home = rules.home or home_of(found, self.like)
-        if rules.home is None and not HOST.direct:
+        if rules.home is None and supervisors:
             require_device(self.home.device, self.name)
         # Without a Blob among the arguments, one was passed as NumPy's ``like=``.
         blobs = [x for x in found if isinstance(x, BlobCore)]

@@ -13,7 +13,7 @@ from syncblob.arrays.foreign import is_array
 from syncblob.blob.core import BlobCore, fresh
 from syncblob.calls.nested import rebuilt
 from syncblob.calls.operands import adopted
-from syncblob.devices import HOST, Side
+from syncblob.devices import HOST, Side, supervisors
 from syncblob.interop.adopt import can_adopt
 from syncblob.memory import MUTABLE, OVERWRITE, compute, from_the_start, has_written
 from syncblob.memory.changes import finish_write
@@ -71,7 +71,7 @@ Overwrite = tuple["SyncedMemory", "Layout", Callable[[Any], Any]]
 
 def array_beside(x: Any, home: Home) -> Any:
     """Return an array for new contents that are stored later; None if another way is needed."""
-    late = home.direct and forgets_newest(x, x.side)
+    late = home.plain and not supervisors and forgets_newest(x, x.side)
     return home.empty(x.layout.shape, x.layout.dtype) if late else None
 
 
@@ -196,7 +196,8 @@ def _give_array(
     if not shares or (rules.const and not any(x is not None for x in shares)):
         # Even reading the flags of an array whose elements overlap may warn.
         if rules.const or not can_adopt(array, home):
-            array = home.copy(array) if home.direct else compute(home, home.copy, array)
+            direct = home.plain and not supervisors
+            array = home.copy(array) if direct else compute(home, home.copy, array)
         return fresh(type(like), array, home)
     if len(blobs) < len(shares):
         return adopted(array, like, home.device)

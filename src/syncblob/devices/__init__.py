@@ -2,6 +2,7 @@
 
 from syncblob.devices.base import Accelerator as Accelerator
 from syncblob.devices.base import Side as Side
+from syncblob.devices.base import supervisors as supervisors
 from syncblob.devices.choose_device import accelerator as accelerator
 from syncblob.devices.choose_device import available_devices as available_devices
 from syncblob.devices.choose_device import current_accelerator as current_accelerator
@@ -19,8 +20,6 @@ from syncblob.devices.choose_device import use_device as use_device
 from syncblob.devices.device import CPU as CPU
 from syncblob.devices.device import Device as Device
 from syncblob.devices.host import HOST as HOST
-from syncblob.devices.host import allow_direct_calls as allow_direct_calls
-from syncblob.devices.host import forbid_direct_calls as forbid_direct_calls
 from syncblob.devices.simulation import POISON as POISON
 from syncblob.devices.simulation import SimulatedBackend as SimulatedBackend
 from syncblob.devices.simulation import SimulatedStream as SimulatedStream

@@ -37,6 +37,11 @@ DLPACK_HOST_TYPES = frozenset({DLPACK_CPU, 3, 11})
 # lock; see `Home.writers`. They vanish with the thread's variables, also after an interrupt.
 WRITERS: set[Any] = set()
 
+# The blocks of `compute_only_on` and `verified_const`, and logs of operations, that are open in any
+# thread. While there are any, fast paths ask `require_device`, or leave the call to slower ones. In
+# a forked child, those of other threads never end, which is slower, but correct.
+supervisors: set[object] = set()
+
 # The attribute of a MemoryError with the bytes of the allocation that has failed.
 NEEDED = "needed_nbytes"
 
@@ -90,9 +95,8 @@ class Home(ABC):
     device: Device
     # Whether NumPy's functions can be called directly on arrays here.
     native: bool
-    # Whether this needs no check of guards or of const exports either: the home is native, and no
-    # `compute_only_on` or `verified_const` is active in any thread. Set by `NumpyHome`.
-    direct: bool = False
+    # Whether they can be called without `compute`, which has nothing to count or to delay.
+    plain: bool = False
     # Whether `compute` notes itself which arrays are used, so that it can be given those at hand.
     queues: bool = False
     # Whether NumPy's functions make views of arrays here. Otherwise the views are computed from

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import math
-import weakref
 from pickle import PickleBuffer
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from syncblob._formatting import human_bytes
-from syncblob._locks_lost_in_fork import Lock
 from syncblob.devices.base import DLPACK_CPU, Home
 from syncblob.devices.device import CPU
 
@@ -42,16 +40,9 @@ class NumpyHome(Home):
     """A home whose buffers are NumPy arrays."""
 
     native = True
+    plain = True
     bounded = False
     namespace: ModuleType = np
-
-    def __new__(cls, *_args: Any, **_keywords: Any) -> Self:
-        """Make a home and set `direct`; subclasses need not call ``__init__``."""
-        home = super().__new__(cls)
-        with _direct_calls_lock.held:
-            _numpy_homes.add(weakref.ref(home, _numpy_homes.discard))
-            home.direct = home.native and not home.bounded and not _forbidding
-        return home
 
     def as_array(self, result: Any) -> NDArray[Any]:
         """Return an array; a 0-d array for a NumPy scalar."""
@@ -167,43 +158,6 @@ class _Host(NumpyHome):
         if array.size * dtype.itemsize < LARGE or order != "C":
             return array.astype(dtype, order)
         return self.full(array.shape, array, dtype)
-
-
-# --- whether operations may skip the guards ------------------------------------------------------
-
-# `Home.direct` is set on each instance, not on the class. Since version 3.13, Python stops caching
-# the attributes of a class that has changed a thousand times, which would slow every operation.
-# Entries vanish at any time, on any thread, so nothing iterates over the set itself.
-_numpy_homes: set[weakref.ref[NumpyHome]] = set()
-_forbidding: set[object] = set()
-_direct_calls_lock = Lock()
-
-
-def forbid_direct_calls(guard: object) -> None:
-    """Set `Home.direct` to False until `allow_direct_calls` is called for every such guard.
-
-    In a forked child, guards of other threads never end, and `direct` stays False. That is slower,
-    but correct.
-    """
-    with _direct_calls_lock.held:
-        _forbidding.add(guard)
-        update_homes()
-
-
-def allow_direct_calls(guard: object) -> None:
-    """Undo `forbid_direct_calls`. A no-op for a guard that is not active."""
-    with _direct_calls_lock.held:
-        _forbidding.discard(guard)
-        update_homes()
-
-
-def update_homes() -> None:
-    """Set `Home.direct` of all homes that compute with NumPy."""
-    for reference in list(_numpy_homes):
-        home = reference()
-        if home is not None:
-            # Evaluated for each, because a signal handler may activate a guard during this loop.
-            home.direct = home.native and not home.bounded and not _forbidding
 
 
 HOST = _Host()

@@ -21,15 +21,16 @@ from contextlib import contextmanager
 from functools import partial
 from operator import index
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from syncblob._formatting import human_bytes
 from syncblob._locks_lost_in_fork import Lock
+from syncblob._weak_list import Reference
 from syncblob.devices.base import DLPACK_CPU, ENDING, NEEDED, Accelerator, Push
 from syncblob.devices.device import Device
-from syncblob.devices.host import NumpyHome, update_homes
+from syncblob.devices.host import NumpyHome
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -131,9 +132,9 @@ class SimulatedBackend(NumpyHome, Accelerator):
         return before
 
     def _update_bounds(self) -> None:
-        # Results count, and are late in shared memory, only if `compute` makes them.
         self.bounded: bool = self.shared or (self._capacity, self._limit) != (None, None)
-        update_homes()
+        # Results count, and are late in shared memory, only if `compute` makes them.
+        self.plain = not self.bounded
 
     @property
     def used_nbytes(self) -> int:
@@ -418,13 +419,10 @@ def _poison(like: NDArray[Any]) -> NDArray[Any]:
     return np.full(like.nbytes, POISON, np.uint8).view(like.dtype).reshape(like.shape)
 
 
-class _Block(weakref.ref[Any]):
-    """A reference to an array that owns memory of the device. It is only equal to itself."""
+class _Block(Reference):
+    """A reference to an array that owns memory of the device."""
 
     __slots__ = ("nbytes",)
-
-    __hash__: ClassVar[Callable[[Any], int]] = object.__hash__
-    __eq__: ClassVar[Callable[[Any, object], bool]] = object.__eq__
 
     nbytes: int
 

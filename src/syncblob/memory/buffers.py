@@ -19,7 +19,7 @@ from syncblob._formatting import extend, human_bytes
 from syncblob._source_lines import user_line
 from syncblob.devices import HOST, Accelerator, Side, current_accelerator, home_of
 from syncblob.memory.operations import allocate
-from syncblob.transfers import Copying, count_sharing, open_logs, running_guards, transfer
+from syncblob.transfers import Copying, count, open_logs, running_guards, transfer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -250,15 +250,15 @@ class Buffers:
 
     def share(self, side: Side) -> Window | None:
         """Give a side without windows the buffer of another one in its space, if there is one."""
-        for other in () if self.windows[side].all else self.all_sides:
-            known = self.windows[other].whole
-            if known is None or not self.home(other).shared:
+        home: Any = self.home(side)
+        for other in () if self.windows[side].all or not home.shared else self.all_sides:
+            known, partner = self.windows[other].whole, self.home(other)
+            if known is None or not partner.shared:
                 continue
-            home: Any = self.home(side)
             # From an accelerator to another, by the host.
-            array = self.homes[other].share(known.array) if other else known.array  # type: ignore[attr-defined]  # an accelerator
+            array = partner.share(known.array) if other else known.array  # type: ignore[attr-defined]  # an accelerator
             if side and array is not None:
-                array = home.share(array) if home.shared else None
+                array = home.share(array)
             if array is None:
                 continue
             window = Window(0, self.nbytes, array)
@@ -266,7 +266,7 @@ class Buffers:
                 self.add(home)
             if known.common is None:
                 known.common = object()
-                count_sharing(self.nbytes)
+                count("shared", self.nbytes)
             window.common = known.common
             self.windows[side] = Windows(self.nbytes, window)
             return window
@@ -376,29 +376,25 @@ class Buffers:
         because: Callable[[], str] | None = None,
     ) -> None:
         """Copy a range of one side into a window of another, unless it is the same; see `move`."""
-        whole = self.windows[origin].whole
         if window.common is not None:
             alike = self.alike(side)
             self.finish(alike & ~(1 << side), start, stop)
             if alike >> origin & 1:
                 return
-        if whole is not None:
-            nbytes, contents, target = stop - start, whole.array, window.array
-            if contents.nbytes != nbytes:
-                contents = contents[start:stop]
-            if target.nbytes != nbytes:
-                target = target[start - window.start : stop - window.start]
+        whole = self.windows[origin].whole
+        for each in self.within(origin, start, stop) if whole is None else (whole,):
+            low, high = max(start, each.start), min(stop, each.stop)
+            contents, target = each.array, window.array
+            if contents.nbytes != high - low:
+                contents = each.part(low, high)
+            if target.nbytes != high - low:
+                target = window.part(low, high)
             if open_logs or running_guards.get() or (origin and side):
-                self.move(origin, side, contents, target, start, reason, because)
+                self.move(origin, side, contents, target, low, reason, because)
             elif side:
                 self.homes[side].upload(contents, target)  # type: ignore[attr-defined]  # an accelerator
             else:
                 self.homes[origin].download(contents, target)  # type: ignore[attr-defined]  # as above
-            return
-        for each in self.within(origin, start, stop):
-            low, high = max(start, each.start), min(stop, each.stop)
-            parts = each.part(low, high), window.part(low, high)
-            self.move(origin, side, *parts, low, reason, because)
 
     def fill(
         self, source: Source | None, side: Side, window: Window, start: int, stop: int, reason: str

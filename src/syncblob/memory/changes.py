@@ -19,7 +19,7 @@ from syncblob.devices.base import WRITERS
 from syncblob.memory.buffers import NO_WINDOWS, Buffers, Window, Windows
 from syncblob.memory.ledger import REMEMBERED, Transition, note_arrival, note_use, noted_user
 from syncblob.memory.loans import NO_LOANS, require_announced, restore
-from syncblob.memory.operations import is_written_elsewhere, reside, running
+from syncblob.memory.operations import is_written_elsewhere, let_go, reside, running
 from syncblob.memory.spans import Run, Spans
 from syncblob.memory.state_machine import (
     COLUMNS,
@@ -505,8 +505,9 @@ def adopt(ledger: Ledger, side: Side, buffer: Any, announced: Collection[set[Loa
     ledger.forget_source(0, nbytes)
     ledger.await_uploads(side, OVERWRITE, 0, nbytes)
     ledger.compare_watch(side, 0, nbytes, writes=True)
+    buffers, replaced = ledger.buffers, ledger.buffers.windows[side].all
     commit(ledger, _plan_adoption, side, OVERWRITE, 0, nbytes, "adoption", (buffer, announced))
-    buffers = ledger.buffers
+    let_go(lambda kept: kept.buffer in replaced)
     for other in buffers.all_sides if buffers.shared else ():
         has = other is not side and buffers.windows[other].all
         if has and buffers.home(other).shared and buffers.home(side).shared:

@@ -21,7 +21,7 @@ from syncblob.memory.loans import NO_LOANS, Loans
 from syncblob.memory.sources import Source
 from syncblob.memory.spans import Run, Spans
 from syncblob.memory.state_machine import CONST, Access, Head, head_over
-from syncblob.transfers import count_avoided, followers, log_generation, open_logs
+from syncblob.transfers import count, followers, log_generation, open_logs
 from syncblob.transfers.verify import Watch
 
 if TYPE_CHECKING:
@@ -471,7 +471,7 @@ def note_use(ledger: Ledger, side: Side, start: int, stop: int) -> None:
     used = [run for run in runs if run.holders and run.holders != mine]
     held = [each for run in used for each in ledger.spans.runs(*run[:2]) if each.holders & mine]
     if held:
-        count_avoided(sum(each.nbytes for each in held))
+        count("avoided", sum(each.nbytes for each in held))
     note_arrival(ledger, side, start, stop)
 
 

@@ -24,11 +24,9 @@ from syncblob.memory.memory_summary import rows
 from syncblob.memory.operations import (
     NotNowError,
     Operation,
-    accelerators_in_use,
     current,
     first_in_line,
     leave_room,
-    let_go,
     pins,
     residents,
     run,
@@ -80,15 +78,13 @@ def _by_age(buffer: Evictable) -> float:
     return (1 + buffer.age) / (1 + buffer.newest / max(buffer.nbytes, 1))
 
 
-class _Search(NamedTuple):
+class _Search(int):
     """The epoch of shortcuts that were not used since a search, the last to have found a use."""
-
-    number: int
 
 
 _policy: Callable[[Evictable], float] = _by_age
 _scoring = False
-_clock = itertools.count()
+_clock = itertools.count(1)
 
 # Held by one thread that makes room at a time. It waits for no other lock of a memory.
 _making_room = Lock()
@@ -109,15 +105,6 @@ def set_eviction_policy(policy: Callable[[Evictable], float] | None) -> None:
     _policy = policy or _by_age
 
 
-def _score(policy: Callable[[Evictable], float], buffer: Evictable) -> float:
-    score = policy(buffer)
-    if not isinstance(score, SupportsFloat):
-        raise TypeError(
-            f"expected a number from the function set by set_eviction_policy, got {score!r}"
-        )
-    return float(score)
-
-
 def _candidates(home: Accelerator) -> list[tuple[Ledger, Side, tuple[int, int]]]:
     """Return the ranges of the windows of a home, that with the highest score first.
 
@@ -126,25 +113,27 @@ def _candidates(home: Accelerator) -> list[tuple[Ledger, Side, tuple[int, int]]]
     global _scoring  # noqa: PLW0603  # a policy may use Blobs, and need room itself
     before, policy, now = _scoring, _by_age if _scoring else _policy, next(_clock)
     # Not the windows, which would keep their buffers.
-    found: list[tuple[Evictable, tuple[Ledger, Side, tuple[int, int]]]] = []
-    for ledger in residents(home):
-        side = ledger.side_of(home)
-        windows, nbytes = ledger.buffers.windows[side].all, ledger.spans.nbytes
-        age = now - _last_use(ledger, side, now) if windows else 0
-        for window in windows:
-            if home.shared or window.common is not None:
-                # The memory is that of the host, too.
-                continue
-            reach = window.start, min(window.stop, nbytes)
-            newest = sum(run.nbytes for run in ledger.only_on(side, *reach))
-            buffer = Evictable(window.nbytes, newest, age, ledger.buffers.name)
-            found.append((buffer, (ledger, side, reach)))
+    found: list[tuple[float, tuple[Ledger, Side, tuple[int, int]]]] = []
     try:
         _scoring = True
-        found.sort(key=lambda pair: _score(policy, pair[0]), reverse=True)
+        # What a home shares is the memory of the host, too.
+        for ledger in () if home.shared else residents(home):
+            side, name = ledger.side_of(home), ledger.buffers.name
+            windows = [each for each in ledger.buffers.windows[side].all if each.common is None]
+            age = now - _last_use(ledger, side, now) if windows else 0
+            for window in windows:
+                reach = window.start, min(window.stop, ledger.spans.nbytes)
+                newest = sum(run.nbytes for run in ledger.only_on(side, *reach))
+                score = policy(Evictable(window.nbytes, newest, age, name))
+                if not isinstance(score, SupportsFloat):
+                    raise TypeError(
+                        "expected a number from the function set by set_eviction_policy, got "
+                        f"{score!r}"
+                    )
+                found.append((float(score), (ledger, side, reach)))
     finally:
         _scoring = before
-    return [place for _, place in found]
+    return [place for _, place in sorted(found, key=lambda each: -each[0])]
 
 
 def _last_use(ledger: Ledger, side: Side, now: int) -> int:
@@ -158,7 +147,7 @@ def _last_use(ledger: Ledger, side: Side, now: int) -> int:
     if used or type(epoch) is not _Search:
         epoch = _Search(now)
         ledger.revoke_shortcuts(epoch)
-    return epoch.number
+    return epoch
 
 
 # --- making room ----------------------------------------------------------------------------------
@@ -176,20 +165,12 @@ def make_room(home: Accelerator, reason: str, needed: int) -> bool:
 def _evict(home: Accelerator, reason: str, needed: int) -> bool:
     """Evict the windows with the highest scores that can be, until the bytes needed may fit."""
     settle()
-    ledgers = [ledger for each in accelerators_in_use() for ledger in residents(each)]
-    windows = {
-        id(w) for ledger in ledgers for of_side in ledger.buffers.windows for w in of_side.all
-    }
-    if let_go(lambda kept: kept.side > 0 and id(kept.buffer) not in windows):
-        # Larger ones have replaced them.
-        return True
     lacking, freed = home.lacking(needed), 0
     refusal: Exception | None = None
-    for place in _candidates(home):
-        ledger = place[0]
+    for ledger, *place in _candidates(home):
         epoch = ledger.epoch
         try:
-            nbytes = if_free(ledger.lock, _evict_unseen, *place, EVICTION + reason)
+            nbytes = if_free(ledger.lock, _evict_unseen, ledger, *place, EVICTION + reason)
         except (BesideCaptureError, BufferError):
             # Others need not be waited for, or have no alias.
             continue
@@ -197,14 +178,13 @@ def _evict(home: Accelerator, reason: str, needed: int) -> bool:
             # Another one may have to move nothing. Its frames would keep arrays alive.
             refusal = error.with_traceback(None)
             continue
-        if nbytes:
-            freed += nbytes
-            if type(epoch) is _Search:
-                # This was no use of the windows that are left. Not the same epoch, which a thread
-                # may compare that knows the buffer that is gone.
-                ledger.revoke_shortcuts(_Search(epoch.number))
-            if freed >= lacking:
-                break
+        freed += nbytes
+        if nbytes and type(epoch) is _Search:
+            # This was no use of the windows that are left. Not the same epoch, which a thread may
+            # compare that knows the buffer that is gone.
+            ledger.revoke_shortcuts(_Search(epoch))
+        if nbytes and freed >= lacking:
+            break
     if refusal and not freed:
         raise refusal
     return freed > 0
@@ -212,13 +192,13 @@ def _evict(home: Accelerator, reason: str, needed: int) -> bool:
 
 def _evict_unseen(ledger: Ledger, side: Side, reach: tuple[int, int], reason: str) -> int:
     """Evict a window if nobody sees it, under the lock. Return the bytes freed."""
-    if ledger.moving or (ledger.watch is not None and ledger.watch.lives):
+    if ledger.watch is not None and ledger.watch.lives:
         return 0
     try:
         ledger.await_uploads(Side.HOST, MUTABLE, *reach)
     except Exception:  # noqa: BLE001  # not of the operation that needs room
         return 0
-    freed = free(ledger, side, reach, reason, unseen=True) or 0
+    freed = free(ledger, side, reach, reason, unseen=True)
     if freed:
         count_eviction(ledger.buffers.serial, *reach)
     return freed
@@ -371,11 +351,9 @@ class Shortage:
         with operations.turn:
             if stands and self not in operations.line:
                 operations.line.append(self)
-            if stands and first_in_line(self.home) is not self:
-                while first_in_line(self.home) is not self:
-                    operations.turn.wait(PAUSE)
-                return True
             operations.turn.wait(PAUSE)
+            while stands and first_in_line(self.home) is not self:
+                operations.turn.wait(PAUSE)
         now = time.monotonic()
         self._end = self._end or now + PATIENCE
         at_work = self.home in pins(own=False) or bool(WRITERS)

@@ -25,7 +25,7 @@ from syncblob.memory.operations import is_written_elsewhere, reside
 from syncblob.memory.room import compute, from_the_start, in_room
 from syncblob.memory.spans import Spans
 from syncblob.memory.state_machine import CONST, MUTABLE, OVERWRITE, Access, Head, head_over
-from syncblob.memory.windows import divisible, evict, grow
+from syncblob.memory.windows import divisible, free, grow
 from syncblob.transfers import open_logs
 from syncblob.transfers.verify import verifying
 
@@ -245,8 +245,8 @@ class SyncedMemory(Ledger):
         stop = self.nbytes if stop is None else stop
         # What leaves the host needs room on the accelerator.
         refuge = Side.HOST if side else Side.ACCELERATOR
-        use = partial(evict, needed=needed)
-        freed: int = self._in_room(refuge, "evict", use, side, start, stop)
+        use = partial(free, needed=needed)
+        freed: int = self._in_room(refuge, "evict", use, side, (start, stop))
         return freed
 
     # --- attributes ------------------------------------------------------------------------------

@@ -15,7 +15,14 @@ from syncblob.devices import HOST, Side
 from syncblob.devices.base import WRITERS
 from syncblob.memory.buffers import Window
 from syncblob.memory.changes import Change, commit, plan
-from syncblob.memory.operations import NotNowError, are_written, let_go, pins, reside
+from syncblob.memory.operations import (
+    NotNowError,
+    are_written,
+    is_written_elsewhere,
+    let_go,
+    pins,
+    reside,
+)
 from syncblob.memory.state_machine import CONST, MUTABLE, Access
 
 if TYPE_CHECKING:
@@ -75,7 +82,10 @@ def grow(
     ledger: Ledger, side: Side, reach: tuple[int, int], reason: str, layout: Layout | None = None
 ) -> Window:
     """Make a window of a range, which replaces those that it overlaps."""
+    replaced = ledger.buffers.within(side, *reach)
     window: Window = commit(ledger, _plan_growth, side, MUTABLE, *reach, reason, layout=layout)
+    if replaced:
+        let_go(lambda kept: kept.buffer in replaced)
     return window
 
 
@@ -84,7 +94,7 @@ def _plan_growth(ledger: Ledger, side: Side, _access: Access, start: int, stop: 
     buffers, before = ledger.buffers, ledger.spans
     windows = buffers.within(side, start, stop)
     # Other threads write without the lock. The shortcuts are revoked, so that none begins to.
-    if windows and (are_written(windows) or ledger in pins(own=False)):
+    if windows and is_written_elsewhere(ledger):
         raise NotNowError(f"another thread is using {buffers.described()}")
     for window in windows:
         holder = holder_of(ledger, side, window)
@@ -123,29 +133,22 @@ def holder_of(ledger: Ledger, side: Side, window: Window) -> str:
 # --- evictions ------------------------------------------------------------------------------------
 
 
-def evict(ledger: Ledger, side: Side, start: int, stop: int, *, needed: bool) -> int:
-    """Free the windows of a side that lie in a range. Returns the number of bytes freed.
-
-    Raises BufferError if an alias needs one, or if an operation uses the memory and this is
-    `needed`.
-    """
-    freed = free(ledger, side, (start, stop), "evict")
-    if freed is None and needed:
-        raise BufferError(
-            "another thread, or an operation that this one interrupts, is using "
-            f"{ledger.buffers.described()}"
-        )
-    return freed or 0
-
-
 def free(
-    ledger: Ledger, side: Side, reach: tuple[int, int], reason: str, *, unseen: bool = False
-) -> int | None:
+    ledger: Ledger,
+    side: Side,
+    reach: tuple[int, int],
+    reason: str = "evict",
+    *,
+    unseen: bool = False,
+    needed: bool = True,
+) -> int:
     """Free the windows of a side that lie in a range; what only they hold moves elsewhere.
 
     That is the host, or the first accelerator for what is on the host. What the source still has
-    does not move. `unseen` leaves what an array lies over. Returns the number of bytes freed, or
-    None if a window is in use.
+    does not move. `unseen` leaves what an array lies over. Returns the number of bytes freed.
+
+    Raises BufferError if an alias needs a window, or if an operation uses the memory and this is
+    `needed`.
     """
     if side is Side.HOST:
         # From now on. An operator that has begun before writes again.
@@ -159,7 +162,12 @@ def free(
     # Which windows of an operand are used is known by the arrays over them.
     pinned = (not unseen or buffers.windows[side].whole is not None) and ledger in pins()
     if pinned or are_written(windows):
-        return None
+        if needed:
+            raise BufferError(
+                "another thread, or an operation that this one interrupts, is using "
+                f"{buffers.described()}"
+            )
+        return 0
     if ledger.moving:
         ledger.refuse_reentry()
     if not windows:
@@ -175,7 +183,7 @@ def free(
             )
     let_go(lambda kept: kept.buffer in windows)
     if unseen and any(home.is_seen(window.array) for window in windows):
-        return None
+        return 0
     _rescue(ledger, side, windows, reason)
     # Afterwards, because a source that has been read completely is closed.
     if ledger.source is not None and not ledger.source.reopen():

@@ -3,9 +3,8 @@
 from syncblob.transfers.copies import EVICTION as EVICTION
 from syncblob.transfers.copies import Copying as Copying
 from syncblob.transfers.copies import Transfer as Transfer
-from syncblob.transfers.copies import count_avoided as count_avoided
+from syncblob.transfers.copies import count as count
 from syncblob.transfers.copies import count_eviction as count_eviction
-from syncblob.transfers.copies import count_sharing as count_sharing
 from syncblob.transfers.copies import followers as followers
 from syncblob.transfers.copies import log_generation as log_generation
 from syncblob.transfers.copies import open_logs as open_logs

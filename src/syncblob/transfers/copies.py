@@ -115,16 +115,10 @@ def log_generation() -> int:
     return _generation
 
 
-def count_avoided(nbytes: int) -> None:
-    """Record in the open logs an access that found the newest contents already there."""
+def count(what: str, nbytes: int) -> None:
+    """Count in the open logs what was ``"avoided"``, or a buffer that gets ``"shared"``."""
     for log in [*open_logs]:
-        log.add_avoided(nbytes)
-
-
-def count_sharing(nbytes: int) -> None:
-    """Record in the open logs that the host and an accelerator begin to have one buffer."""
-    for log in [*open_logs]:
-        log.add_shared(nbytes)
+        log.count(what, nbytes)
 
 
 def count_eviction(memory: int, start: int, stop: int) -> None:

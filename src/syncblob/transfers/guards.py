@@ -19,13 +19,7 @@ import numpy as np
 from syncblob._formatting import counted, noun
 from syncblob._locks_lost_in_fork import Lock
 from syncblob._source_lines import user_line
-from syncblob.devices import (
-    Device,
-    allow_direct_calls,
-    forbid_direct_calls,
-    home_of,
-    timed_computations,
-)
+from syncblob.devices import Device, home_of, supervisors, timed_computations
 from syncblob.errors import DeviceGuardError, TransferGuardError
 
 if TYPE_CHECKING:
@@ -280,15 +274,13 @@ class DeviceGuard(Guard):
 
     def _begin(self, block: _Block) -> None:
         super()._begin(block)
-        # Fast paths look at `Home.direct` alone, so a guard costs nothing while there is none: from
-        # here on, in every thread, they ask `require_device`, or leave the call to slower paths.
-        forbid_direct_calls(block)
+        supervisors.add(block)
 
     def _end(self, block: _Block) -> None:
         try:
             super()._end(block)
         finally:
-            allow_direct_calls(block)
+            supervisors.discard(block)
 
 
 def compute_only_on(device: Device | str) -> DeviceGuard:
@@ -352,10 +344,10 @@ def require_device(device: Device, name: str, advice: str = "") -> None:
 def may_compute_directly(home: Home, name: str) -> bool:
     """Return whether NumPy may compute with arrays of a home, once the guards have permitted it.
 
-    Hot callers check ``home.direct`` themselves to save the call.
+    Hot callers look for `supervisors` themselves to save the call.
     """
-    if not home.native or home.bounded or timed_computations.watchers:
-        # Logs of operations time what `Home.compute` calls, and bounded devices count it.
+    if not home.plain or timed_computations.watchers:
+        # Logs of operations time what `Home.compute` calls.
         return False
     require_device(home.device, name)
     return True

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar, overload
 from syncblob._formatting import counted, noun
 from syncblob._locks_lost_in_fork import Lock
 from syncblob._source_lines import Place, SourceLine, user_line
-from syncblob.devices import Device, allow_direct_calls, forbid_direct_calls
+from syncblob.devices import Device, supervisors
 from syncblob.devices.timed_computations import watchers
 from syncblob.transfers.copies import EVICTION, Transfer, close_log, open_log
 from syncblob.transfers.timeline import draw
@@ -33,6 +33,7 @@ _TOTALS = (
 _TEXTS = (SourceLine, Device)
 
 _DIRECTIONS = ("upload", "download", "peer")
+_COUNTED = (*_DIRECTIONS, "avoided", "shared")
 
 # So many transfers of at most so many bytes, for one line, are reported: each takes about as long
 # as one byte does.
@@ -159,28 +160,19 @@ class TransferLog:
     ----------
     seconds
         The time spent in transfers, in seconds.
-    avoided, avoided_bytes
-        The transfers that were not needed: uses of one side after a use of the other that found the
-        newest contents already there. A program that copies at each change of side makes them too.
-    shared, shared_bytes
-        The buffers that the host and an accelerator began to share, and their bytes.
     """
 
     def __init__(self, *, operations: bool = False, last: int | None = None) -> None:
         # Each with the function that tells when it arrived, until that is known.
         self._entries: deque[list[Any]] = deque(maxlen=last)
-        # The number and the bytes of all transfers, and their time.
-        self._totals: dict[str, tuple[int, int]] = dict.fromkeys(_DIRECTIONS, (0, 0))
+        # The number and the bytes of what is counted.
+        self._totals: dict[str, tuple[int, int]] = dict.fromkeys(_COUNTED, (0, 0))
         self.seconds: float = 0.0
         # Each without its times, and what tells its beginning and its end, until they are known.
         self._operations: deque[list[Any]] = deque(maxlen=last)
         # The number of transfers before each, the memory and the range.
         self._evictions: deque[tuple[int, int, int, int]] = deque(maxlen=last)
         self._watches = operations
-        self.avoided: int = 0
-        self.avoided_bytes: int = 0
-        self.shared: int = 0
-        self.shared_bytes: int = 0
         self._open = False
         self._lock = Lock()
 
@@ -192,7 +184,7 @@ class TransferLog:
         try:
             if self._watches:
                 # Operations call `Home.compute` then.
-                forbid_direct_calls(self)
+                supervisors.add(self)
                 watchers.append(self._add_operation)
             open_log(self)
         except BaseException:
@@ -205,9 +197,15 @@ class TransferLog:
         self._open = False
         close_log(self)
         if self._watches:
-            allow_direct_calls(self)
+            supervisors.discard(self)
             with suppress(ValueError):
                 watchers.remove(self._add_operation)
+
+    def count(self, what: str, nbytes: int) -> None:
+        """Count a transfer by its direction, one that was avoided, or a buffer that gets shared."""
+        with self._lock.held:
+            count, total = self._totals[what]
+            self._totals[what] = count + 1, total + nbytes
 
     def add(self, made: Transfer, arrival: Moment | None = None) -> None:
         """Record a transfer, and a function that tells when an asynchronous one arrived.
@@ -215,8 +213,7 @@ class TransferLog:
         In place of its line there may be the fields of a `Place`, and a function for `because`.
         """
         with self._lock.held:
-            count, total = self._totals[made.direction]
-            self._totals[made.direction] = count + 1, total + made.nbytes
+            self.count(made.direction, made.nbytes)
             self.seconds += made.seconds
             self._entries.append([made, arrival])
 
@@ -224,18 +221,6 @@ class TransferLog:
         entry = [Operation(name, device, user_line(), 0, 0), (start, end)]
         with self._lock.held:
             self._operations.append(entry)
-
-    def add_avoided(self, nbytes: int) -> None:
-        """Record an access that needed no transfer, after one on the other side."""
-        with self._lock.held:
-            self.avoided += 1
-            self.avoided_bytes += nbytes
-
-    def add_shared(self, nbytes: int) -> None:
-        """Record that the host and an accelerator begin to have one buffer."""
-        with self._lock.held:
-            self.shared += 1
-            self.shared_bytes += nbytes
 
     def add_eviction(self, memory: int, start: int, stop: int) -> None:
         """Record that a range of a memory has left an accelerator to make room."""
@@ -248,7 +233,7 @@ class TransferLog:
 
     def __iter__(self) -> Iterator[Transfer]:
         """Iterate over the transfers so far."""
-        return iter([_read(entry) for entry in self._entries_so_far()])
+        return iter(self[:])
 
     @overload
     def __getitem__(self, index: int) -> Transfer: ...
@@ -256,14 +241,12 @@ class TransferLog:
     def __getitem__(self, index: slice) -> list[Transfer]: ...
     def __getitem__(self, index: int | slice) -> Transfer | list[Transfer]:
         """Return one transfer, or a list of some."""
-        if isinstance(index, slice):
-            return [_read(entry) for entry in self._entries_so_far()[index]]
-        return _read(self._entries[index])
-
-    def _entries_so_far(self) -> list[list[Any]]:
+        if not isinstance(index, slice):
+            return _read(self._entries[index])
         # Without a GIL, another thread may append meanwhile.
         with self._lock.held:
-            return list(self._entries)
+            entries = list(self._entries)
+        return [_read(entry) for entry in entries[index]]
 
     @property
     def operations(self) -> list[Operation]:
@@ -285,6 +268,16 @@ class TransferLog:
     uploaded_bytes: int = _total(1, "upload", "The bytes copied from host to accelerator.")
     downloaded_bytes: int = _total(1, "download", "The bytes copied from accelerator to host.")
     peer_bytes: int = _total(1, "peer", "The bytes copied between accelerators.")
+    avoided: int = _total(
+        0,
+        "avoided",
+        "The transfers that were not needed: uses of one side after a use of the other that found "
+        "the newest contents already there. A program that copies at each change of side makes "
+        "them too.",
+    )
+    avoided_bytes: int = _total(1, "avoided", "The bytes of the transfers that were not needed.")
+    shared: int = _total(0, "shared", "The buffers that the host and an accelerator share.")
+    shared_bytes: int = _total(1, "shared", "The bytes of these buffers.")
 
     @property
     def nbytes(self) -> int:
@@ -292,7 +285,7 @@ class TransferLog:
         return self._sum(1)
 
     def _sum(self, part: int) -> int:
-        return sum([total[part] for total in self._totals.values()])
+        return sum([self._totals[direction][part] for direction in _DIRECTIONS])
 
     def ping_pongs(self) -> list[PingPong]:
         """Return the pairs of lines that transfer the contents of one memory back and forth.

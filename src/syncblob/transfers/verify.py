@@ -17,7 +17,7 @@ import numpy as np
 from syncblob._locks_lost_in_fork import Lock
 from syncblob._source_lines import Place, user_instruction
 from syncblob._weak_list import Reference, WeakList
-from syncblob.devices import allow_direct_calls, forbid_direct_calls
+from syncblob.devices import supervisors
 from syncblob.errors import ConstWriteWarning
 
 if TYPE_CHECKING:
@@ -66,10 +66,10 @@ def verified_const() -> Iterator[None]:
     with _depth_lock.held:
         _depth += 1
     try:
-        forbid_direct_calls(block)
+        supervisors.add(block)
         yield
     finally:
-        allow_direct_calls(block)
+        supervisors.discard(block)
         with _depth_lock.held:
             _depth -= 1
         for watch in [] if _depth else _watches.living():

@@ -38,13 +38,7 @@ examples:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line, by default with the arguments of the process."""
-    try:
-        return _run(list(sys.argv[1:] if argv is None else argv))
-    except KeyboardInterrupt:
-        return _INTERRUPTED
-
-
-def _run(given: list[str]) -> int:
+    given = list(sys.argv[1:] if argv is None else argv)
     parser = _parser()
     arguments = parser.parse_args(given)
     if "-" in given:
@@ -65,22 +59,15 @@ def _run(given: list[str]) -> int:
         # The reader has closed the pipe ("| head"). Without this, the flush at exit would fail too.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _UNREAD
-    except ModuleNotFoundError as error:
-        return _complain(str(error), _MISUSE)
-    except (ConversionError, ModelFileError, OSError) as error:
-        return _complain(_text_of(error), arguments.failure)
-    return status
-
-
-def _text_of(error: Exception) -> str:
-    if not isinstance(error, OSError):
-        return str(error)
-    place = "" if error.filename is None else f"{os.fsdecode(error.filename)}: "
-    return f"{place}{error.strerror or error}"
-
-
-def _complain(message: str, status: int) -> int:
-    print(f"syncblob: error: {printable(message, sys.stderr)}", file=sys.stderr)  # noqa: T201  # this is its output
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+    except (ConversionError, ModelFileError, ModuleNotFoundError, OSError) as error:
+        message = str(error)
+        if isinstance(error, OSError):
+            place = "" if error.filename is None else f"{os.fsdecode(error.filename)}: "
+            message = f"{place}{error.strerror or error}"
+        print(f"syncblob: error: {printable(message, sys.stderr)}", file=sys.stderr)  # noqa: T201  # this is its output
+        return _MISUSE if isinstance(error, ModuleNotFoundError) else int(arguments.failure)
     return status
 
 

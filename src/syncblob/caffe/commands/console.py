@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import sys
 import time
 import unicodedata
@@ -23,11 +22,6 @@ def printable(text: str, stream: TextIO | None = None) -> str:
     stream = stream or sys.stdout
     encoding = getattr(stream, "encoding", None) or "utf-8"
     return escape(text).encode(encoding, "backslashreplace").decode(encoding)
-
-
-def print_json(value: object) -> None:
-    """Print a value as JSON. Raises for NaN and infinities; pass None instead."""
-    print_line(json.dumps(value, indent=2, allow_nan=False))
 
 
 def print_line(text: str = "") -> None:

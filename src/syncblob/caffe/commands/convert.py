@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
 from textwrap import fill, indent
 
 from syncblob.caffe.commands.console import (
@@ -14,7 +13,7 @@ from syncblob.caffe.commands.console import (
     progress,
 )
 from syncblob.caffe.convert import DTYPES, Conversion, plan_conversion, writable_extensions
-from syncblob.formats import Blob, counted, human_bytes
+from syncblob.formats import counted, human_bytes
 
 SUMMARY = "convert weights to another format"
 DESCRIPTION = f"""\
@@ -75,7 +74,17 @@ def _show(conversion: Conversion, *, dry_run: bool) -> None:
         ]
     )
     if dry_run:
-        rows = [_row(name, blob, source.tensors) for name, blob in result.tensors.items()]
+        # BatchNorm's scale factor is new.
+        before = {name: source.tensors.get(name, blob) for name, blob in result.tensors.items()}
+        rows = [
+            {
+                "tensor": printable(name),
+                "shape": str(blob.shape),
+                "dtype": " -> ".join(dict.fromkeys((before[name].dtype.name, blob.dtype.name))),
+                "size": human_bytes(blob.nbytes),
+            }
+            for name, blob in result.tensors.items()
+        ]
         print_table(rows, title="Tensors", right=["size"])
     blobs = result.tensors.values()
     print_line(
@@ -86,14 +95,3 @@ def _show(conversion: Conversion, *, dry_run: bool) -> None:
     for name, text in (("Left out", conversion.left_out), ("Note", conversion.note)):
         if text:
             print_line(f"{name}: {printable(text)}")
-
-
-def _row(name: str, blob: Blob, source: Mapping[str, Blob]) -> dict[str, str]:
-    # BatchNorm's scale factor is new.
-    before, after = source.get(name, blob).dtype.name, blob.dtype.name
-    return {
-        "tensor": printable(name),
-        "shape": str(blob.shape),
-        "dtype": after if before == after else f"{before} -> {after}",
-        "size": human_bytes(blob.nbytes),
-    }

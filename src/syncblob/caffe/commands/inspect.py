@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -16,7 +17,6 @@ from numpy.typing import NDArray
 from syncblob.caffe import blob_values
 from syncblob.caffe.commands.console import (
     print_facts,
-    print_json,
     print_line,
     print_table,
     printable,
@@ -120,7 +120,7 @@ def run(arguments: argparse.Namespace) -> int:
     with progress("reading", weights.nbytes):
         found |= as_json(weights, facts, stats=arguments.stats)
     if arguments.json:
-        print_json(found)
+        print_line(json.dumps(found, indent=2, allow_nan=False))
     else:
         show(found)
     return 0
@@ -335,7 +335,7 @@ def stats_of(blob: Blob) -> dict[str, float | None]:
         least = min(least, float(block.min()))
         most = max(most, float(block.max()))
     if not count:
-        return dict.fromkeys(("min", "mean", "max", "std")) | {"non_finite": values.size}
+        return dict.fromkeys(_STATS) | {"non_finite": values.size}
 
     # Scale to about 1, so that sums and squares neither overflow nor underflow. Powers of two are
     # exact.

@@ -17,7 +17,7 @@ from syncblob.caffe import Layer, ModelFile, mark_legacy, open_model, read_blob
 from syncblob.caffe.convert.pytorch import flatten
 from syncblob.caffe.convert.weights import LayerWeights, Weights, for_others, name_tensors, squeeze
 from syncblob.caffe.files.caffe_hdf5 import plan_edit, plan_tree, read_tree
-from syncblob.caffe.files.model import plan_consistent
+from syncblob.caffe.files.model import plan_new
 from syncblob.caffe.messages.fields import Write, pad_axes
 from syncblob.caffe.messages.open_file import OpenFile
 from syncblob.caffe.messages.pieces import blob_pieces, write_pieces
@@ -38,8 +38,9 @@ def read(path: str) -> Weights:
 
 def of_model(model: ModelFile, path: str, kind: str) -> Weights:
     """Make weights from a model. The layers are shared."""
+    file = None if model.origin is None else model.origin.file
     layers = tuple(name_layers(model))
-    return Weights(path, kind, layers, model.close, name=model.name, settings=model.settings)
+    return Weights(path, kind, layers, model.name, model.settings, file=file)
 
 
 def name_layers(model: ModelFile) -> Iterator[LayerWeights]:
@@ -67,7 +68,7 @@ def as_model(weights: Weights) -> ModelFile:
 
 def plan(weights: Weights, *, hdf5: bool = False) -> Write:
     """Plan a ``.caffemodel`` file, or a ``.caffemodel.h5``."""
-    return plan_consistent(as_model(weights), hdf5=hdf5, write_diff=False, upgrade=True)
+    return plan_new(as_model(weights), hdf5=hdf5, write_diff=False)
 
 
 plan_hdf5: Callable[[Weights], Write] = partial(plan, hdf5=True)
@@ -135,7 +136,13 @@ def as_mean(layers: Iterable[LayerWeights]) -> tuple[LayerWeights, ...]:
 
 def plan_mean(weights: Weights) -> Write:
     """Plan a ``.binaryproto``, which needs exactly one tensor that a BlobProto can hold."""
-    return partial(write_pieces, blob_pieces(weights.only(), write_diff=False))
+    blobs = list(weights.tensors.values())
+    if len(blobs) != 1:
+        raise ValueError(
+            f"binaryproto holds one array, got {len(blobs)}; choose a layer with one blob with "
+            f"--layers (layers=), or write a format of several, such as .npz"
+        )
+    return partial(write_pieces, blob_pieces(blobs[0], write_diff=False))
 
 
 def to_tensors(model: ModelFile, *, squeeze: bool = False) -> dict[str, Blob]:
@@ -192,7 +199,7 @@ def read_hdf5(path: str) -> Weights:
     if tree is None:
         return of_model(open_model(path), path, "caffemodel.h5")
     datasets, others = tree
-    return Weights.of_entries(path, "hdf5", datasets, file, others=others)
+    return Weights.of_entries(path, "hdf5", datasets, file, others=tuple(others))
 
 
 def plan_tensors_hdf5(weights: Weights) -> Write:

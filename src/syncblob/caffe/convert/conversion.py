@@ -126,7 +126,7 @@ def _which_message(file: OpenFile, promised: str) -> str:
     with WireReader.of_file(file) as reader:
         message = refuse_other_formats(reader)
         try:
-            found = possible_messages(reader, message)
+            found = possible_messages(message)
         except ModelFileError:
             if not promised or promised in MESSAGES:
                 raise
@@ -239,14 +239,14 @@ def _plan(
     keeps = keeps and target.name == source.kind
     with _refusals(path):
         layers, kind = _choose(source, patterns), FORMATS[target.name]
-        result = Weights(path, target.name, (), name=source.name, settings=source.settings)
-        result.layers = tuple(
+        converted = tuple(
             layer.with_blobs(
                 _convert(name, blob, _stored_dtype(name, blob.dtype, asked, target))
                 for name, blob in layer.tensors.items()
             )
             for layer in (layers if keeps else kind.prepare(layers))
         )
+        result = Weights(path, target.name, converted, source.name, source.settings)
         if not result.tensors and not (target.describes and result.layers):
             raise ConversionError(
                 f"{path}: expected weights to write, and {source.path} has none of them"
@@ -320,9 +320,8 @@ def save_weights(weights: Weights, path: str | os.PathLike[str]) -> None:
         hold.
     """
     require_type(weights, Weights, "open_weights returns one, and save_model writes a model")
-    conversion = _plan(weights, os.fspath(path), keeps=True)
-    weights.hold_file()  # run() may replace the file, and a later call copies from it
-    conversion.run()
+    weights.hold_file()
+    _plan(weights, os.fspath(path), keeps=True).run()
 
 
 def plan_conversion(
@@ -338,14 +337,18 @@ def plan_conversion(
     """
     path = os.fspath(path)
     target = _target(path)
-    asked = None if dtype is None else _name_of(dtype)
-    holds = target.dtypes
-    if asked is not None and asked not in holds:
-        raise ConversionError(
-            f"{path}: expected a dtype that {target.name} holds, "
-            f"{' or '.join(one for one in DTYPES if one in holds)}, got {asked}; choose one of "
-            f"these, or write another format, such as .safetensors"
-        )
+    asked = None
+    if dtype is not None:
+        with contextlib.suppress(TypeError):
+            asked = as_dtype(dtype).name
+        if asked not in DTYPES:
+            raise ConversionError(f"expected a dtype of {', '.join(DTYPES)}, got {dtype!r}")
+        if asked not in target.dtypes:
+            raise ConversionError(
+                f"{path}: expected a dtype that {target.name} holds, "
+                f"{' or '.join(one for one in DTYPES if one in target.dtypes)}, got {asked}; "
+                f"choose one of these, or write another format, such as .safetensors"
+            )
     weights = open_weights(source)
     patterns = [layers] if isinstance(layers, str) else layers
     try:
@@ -368,17 +371,6 @@ def _target(path: str) -> FileType:
     if Path(path).is_dir():
         raise IsADirectoryError(errno.EISDIR, "expected a file to write, got a folder", path)
     return target
-
-
-def _name_of(dtype: DTypeLike) -> str:
-    """Return the name of a dtype, which must be one of `DTYPES`."""
-    try:
-        name = as_dtype(dtype).name
-    except TypeError:
-        name = ""
-    if name not in DTYPES:
-        raise ConversionError(f"expected a dtype of {', '.join(DTYPES)}, got {dtype!r}")
-    return name
 
 
 @contextmanager

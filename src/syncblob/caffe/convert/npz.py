@@ -52,7 +52,7 @@ def read(path: str) -> Weights:
             else:
                 tensors[name] = shape, dtype, values
     file.require_unchanged()
-    return Weights.of_entries(path, "npz", tensors, file, others=others)
+    return Weights.of_entries(path, "npz", tensors, file, others=tuple(others))
 
 
 @contextlib.contextmanager

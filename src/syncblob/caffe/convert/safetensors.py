@@ -61,12 +61,11 @@ def read(path: str) -> Weights:
         name: (entry.shape, _NAMES.get(entry.dtype, entry.dtype), start + entry.begin)
         for name, entry in found.items()
     }
-    others = [f"the metadata {key!r}" for key in metadata if key != _DESCRIPTION]
     text = metadata.get(_DESCRIPTION)
     facts = {} if text is None else _parse_description(text, path, tensors)
-    weights = Weights.of_entries(path, "safetensors", tensors, file, others=others, **facts)
-    weights.metadata = metadata
-    return weights
+    facts["metadata"] = metadata
+    facts["others"] = tuple(f"the metadata {key!r}" for key in metadata if key != _DESCRIPTION)
+    return Weights.of_entries(path, "safetensors", tensors, file, **facts)
 
 
 class _InFile(NamedTuple):

@@ -93,8 +93,6 @@ class Weights(AbstractContextManager["Weights"]):
         The file and its format, such as ``"safetensors"``.
     layers
         The layers, in the order of the file.
-    closes
-        The function that closes the file.
     name
         The name of the net; ``""`` if the file does not contain it.
     settings
@@ -113,17 +111,13 @@ class Weights(AbstractContextManager["Weights"]):
     path: str
     kind: str
     layers: tuple[LayerWeights, ...]
-    closes: Callable[[], object] = lambda: None
     name: str = ""
     settings: NetParameter = field(default_factory=NetParameter)
     others: tuple[str, ...] = ()
     unreadable: dict[str, str] = field(default_factory=dict)
     metadata: dict[str, str] = field(default_factory=dict)
     file: FileReference | None = None
-    _open: OpenFile | None = field(default=None, init=False)
-
-    def __post_init__(self) -> None:
-        self.layers, self.others = tuple(self.layers), tuple(self.others)
+    _held: OpenFile | None = field(default=None, init=False)
 
     @classmethod
     def of_entries(
@@ -154,11 +148,9 @@ class Weights(AbstractContextManager["Weights"]):
             errors |= {name: e for name, e in tensors.items() if isinstance(e, ModelFileError)}
         if errors and not found:
             raise next(iter(errors.values()))
-        weights = cls(path, kind, tuple(found), **facts)
-        weights.unreadable = {name: error.message for name, error in errors.items()}
-        if file is not None:
-            weights.file, weights.closes = file.reference, file.reference.close
-        return weights
+        unreadable = {name: error.message for name, error in errors.items()}
+        reference = None if file is None else file.reference
+        return cls(path, kind, tuple(found), unreadable=unreadable, file=reference, **facts)
 
     @property
     def tensors(self) -> Mapping[str, Blob]:
@@ -181,16 +173,6 @@ class Weights(AbstractContextManager["Weights"]):
                     f"needs; rename it (model.rename), or write .caffemodel, .h5 or .pt"
                 )
 
-    def only(self) -> Blob:
-        """Return the only tensor. Raises ValueError if there is not exactly one."""
-        blobs = list(self.tensors.values())
-        if len(blobs) != 1:
-            raise ValueError(
-                f"{self.kind} holds one array, got {len(blobs)}; choose a layer with one blob with "
-                f"--layers (layers=), or write a format of several, such as .npz"
-            )
-        return blobs[0]
-
     def source_file(self) -> OpenFile | None:
         """Return the file whose other contents are written again; None if there is none."""
         file = None if self.file is None else self.file()
@@ -202,13 +184,14 @@ class Weights(AbstractContextManager["Weights"]):
         return file
 
     def hold_file(self) -> None:
-        """Keep the file open until `close`, though it is replaced and all values were read."""
-        self._open = None if self.file is None else self.file()
+        """Keep the file open until `close`: saving may replace it, and be repeated."""
+        self._held = None if self.file is None else self.file()
 
     def close(self) -> None:
         """Close the file. Blobs that have been accessed keep their values."""
-        self.closes()
-        self._open = None
+        if self.file is not None:
+            self.file.close()
+        self._held = None
 
     def __exit__(self, *_exception: object) -> None:
         self.close()

@@ -71,7 +71,7 @@ _HARMLESS = 1 << 24
 """The bytes that a dataset of another layout may claim without storing them: HDF5 generates fill
 values for unwritten parts, and small arrays compress very well."""
 _PARTS_OF_STATE = {"iter", "learned_net", "current_step", "history"}
-_ITEM_SIZES = {"f": (2, 4, 8), "i": (1, 2, 4, 8), "u": (1, 2, 4, 8)}
+_LARGEST_ITEM = 8
 
 
 def is_too_dense(nbytes: int, stored: int) -> bool:
@@ -87,21 +87,12 @@ def index_hdf5(file: OpenFile) -> LayersInFile:
                 f"expected a group 'data' with the layers of a model; "
                 f"{'use open_solver_state' if 'history' in h5.root else _OTHER_LAYOUT}"
             )
-        data = h5.child(h5.root, "data")
-        if isinstance(data, h5.h5py.Dataset):
-            raise h5.error(
-                "expected a group 'data' with the layers of a model, got a dataset, the input of a "
-                "layer of type HDF5Data; h5py opens it, and so does "
-                "syncblob.caffe.convert.open_weights",
-                data,
-            )
         diffs = dict(h5.groups(h5.child(h5.root, "diff"))) if "diff" in h5.root else {}
         layers: LayersInFile = []
-        for name, datasets in h5.groups(data):
+        for name, datasets in h5.groups(h5.child(h5.root, "data")):
             proto = LayerParameter()
             put_texts(proto, "name", [name])
-            blobs = h5.blobs(name, datasets, diffs.get(name, {}))
-            layers.append((proto, blobs))
+            layers.append((proto, h5.blobs(name, datasets, diffs.get(name, {}))))
     return layers
 
 
@@ -185,18 +176,14 @@ class _Walk:
     def blobs(self, name: str, datasets: Datasets, diffs: Datasets) -> tuple[BlobIndex, ...]:
         self.place = name
         numbers = [*map(str, range(len(datasets)))]
-        if datasets and not any(map(str.isdecimal, datasets)):
-            raise self.error(
-                f"expected datasets named by numbers, got {sorted(datasets)}; {_OTHER_LAYOUT}"
-            )
         if datasets.keys() != {*numbers}:
             raise self.error(
                 f"expected datasets '0' to '{numbers[-1]}', got {sorted(datasets)}: "
-                f"perhaps one is shared with another layer, which has it"
+                f"perhaps one is shared with another layer, which has it; or {_OTHER_LAYOUT}"
             )
-        blobs = [self._blob(datasets[number], diffs.get(number)) for number in numbers]
+        blobs = tuple(self._blob(datasets[number], diffs.get(number)) for number in numbers)
         self.place = None
-        return tuple(blobs)
+        return blobs
 
     def scalar(self, name: str, kinds: str) -> Any:
         """Read a dataset of one value at the root, of a dtype of these kinds; None without one."""
@@ -216,7 +203,7 @@ class _Walk:
     ) -> Iterator[tuple[str, Datasets]]:
         """Yield the groups in a group, at any depth, that have datasets or are empty."""
         if not isinstance(group, self.h5py.Group):
-            raise self.error(f"expected a group, got a dataset, {name!r}", group)
+            raise self.error(f"expected a group, got a dataset; {_OTHER_LAYOUT}", group)
         if not levels:
             raise self.error(
                 f"group {name!r} contains itself, or groups are nested more than {_MOST_LEVELS} "
@@ -287,7 +274,7 @@ class _Walk:
         """Return the shape and the dtype of a dataset; refuse it if it cannot be a blob."""
         h5t, dtype = self.h5py.h5t, dataset.dtype
         is_number = dataset.id.get_type().get_class() in (h5t.FLOAT, h5t.INTEGER)
-        if not is_number or dtype.itemsize not in _ITEM_SIZES.get(dtype.kind, ()):
+        if not is_number or dtype.itemsize > _LARGEST_ITEM:
             raise self.error(f"expected floats of 2 to 8 bytes or integers, got {dtype}", dataset)
         if dataset.shape is None:
             raise self.error("expected a dataset with a shape, got an empty one", dataset)
@@ -307,7 +294,7 @@ class _Walk:
 
     def _require_sound(self, dataset: Any, *, harmless: int = 0) -> None:
         """Refuse a dataset whose values should not be read."""
-        h5d, what, size = self.h5py.h5d, f"dataset {dataset.name!r}", self.file.identity[2]
+        h5d, what, size = self.h5py.h5d, f"dataset {dataset.name!r}", len(self.file)
         properties = dataset.id.get_create_plist()
         layout = properties.get_layout()
         if layout == h5d.VIRTUAL or properties.get_external_count():

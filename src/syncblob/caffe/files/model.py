@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import copy
 import os
-from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from functools import partial
 from types import MappingProxyType
@@ -28,7 +27,6 @@ from syncblob.caffe.messages.open_file import FileReference, OpenFile
 from syncblob.caffe.messages.pieces import FileRange, Piece, blob_field, size_of, write_pieces
 from syncblob.caffe.messages.read_blobproto import BlobIndex, LayersInFile, MessageIndex
 from syncblob.caffe.messages.string_fields import (
-    at_place,
     decode_text,
     parse,
     put_texts,
@@ -40,15 +38,6 @@ from syncblob.caffe.messages.wire import WireReader, length_field, length_header
 from syncblob.caffe.nets.copy_trained_layers import CopyReport, copy_trained_layers
 from syncblob.caffe.nets.infer_shapes import NetShapes, fill_layers, infer_shapes
 from syncblob.caffe.nets.layer import Layer, LayerBlobs, own_copy, serialise
-
-_RUN = "use PyTorch's functions for its layers: see 'Running nets' in the documentation"
-# Replacements for attributes of pycaffe's Net.
-_IN_PLACE_OF = {
-    "blobs": f"model[name].blobs has the weights of a layer, model.infer_shapes().blobs the shapes "
-    f"of the results. For the results, {_RUN}",
-    "forward": _RUN,
-    "save": "use syncblob.save_model(model, path)",
-}
 
 
 class ModelFile(MutableMapping[str, Layer]):
@@ -266,10 +255,8 @@ class ModelFile(MutableMapping[str, Layer]):
         """Return an independent model of the same file, with Blobs of its own."""
         origin = self.origin
         if origin is not None:
-            reference = copy.deepcopy(origin.file, memo)
-            lone = None if origin.lone is None else reference()
-            origin = origin._replace(file=reference, lone=lone)
-        return self.of_own(self.message(), copy.deepcopy([*self._order], memo), origin)
+            origin = origin._replace(file=copy.deepcopy(origin.file, memo))
+        return self.of_own(self.message(), copy.deepcopy(self._order, memo), origin)
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.name, self.layers), serialise(self.settings)
@@ -287,8 +274,7 @@ class ModelFile(MutableMapping[str, Layer]):
     @property
     def version(self) -> int:
         """The format of the layers in the file: 2, or 1 for the older one."""
-        version = None if self.origin is None else self.origin.version
-        return 2 if version is None else version
+        return 2 if self.origin is None else self.origin.version or 2
 
     @property
     def layers(self) -> tuple[Layer, ...]:
@@ -314,10 +300,8 @@ class ModelFile(MutableMapping[str, Layer]):
     if not TYPE_CHECKING:  # so that type checkers report unknown names
 
         def __getattr__(self, name: str) -> object:
-            advice = _IN_PLACE_OF.get(name)
-            raise AttributeError(
-                f"a ModelFile has no attribute {name!r}" + (f"; {advice}" if advice else "")
-            )
+            advice = "; use syncblob.save_model(model, path)" if name == "save" else ""
+            raise AttributeError(f"a ModelFile has no attribute {name!r}{advice}")
 
     # --- the mapping -----------------------------------------------------------------------------
 
@@ -330,7 +314,7 @@ class ModelFile(MutableMapping[str, Layer]):
             ) from None
 
     def __iter__(self) -> Iterator[str]:
-        return (layer.name for layer in self._order if self._by_name[layer.name][0] is layer)
+        return iter(dict.fromkeys(layer.name for layer in self._order))
 
     def __len__(self) -> int:
         return len(self._by_name)
@@ -338,13 +322,12 @@ class ModelFile(MutableMapping[str, Layer]):
     def __setitem__(self, name: str, layer: Layer) -> None:
         """Replace the first layer with that name, or append a layer."""
         added = _copy(layer, name)
-        if name not in self._by_name:
-            self._insert(added)
-            return
-        replaced = self._by_name[name][0]
-        self._by_name[name][0] = added
-        self._order.insert(added, replaced)
-        self._order.remove(replaced)
+        if name in self._by_name:
+            self._order[self._order.index(self[name])] = added
+            self._by_name[name][0] = added
+        else:
+            self._order.append(added)
+            self._by_name[name] = [added]
 
     def __delitem__(self, name: str) -> None:
         self._order.remove(self[name])
@@ -368,10 +351,13 @@ class ModelFile(MutableMapping[str, Layer]):
             )
         if before is not None and after is not None:
             raise ValueError(f"expected one of before and after, got {before!r} and {after!r}")
-        place = None if before is None else self[before]
-        if after is not None:
-            place = self._order.after(self[after])
-        self._insert(added, place)
+        at = len(self._order)
+        if before is not None:
+            at = self._order.index(self[before])
+        elif after is not None:
+            at = self._order.index(self[after]) + 1
+        self._order.insert(at, added)
+        self._by_name[added.name] = [added]
 
     def rename(self, old: str, new: str) -> None:
         """Rename the first layer with a name, to one that no layer has. Bottoms and tops stay."""
@@ -381,7 +367,7 @@ class ModelFile(MutableMapping[str, Layer]):
         layer.rename(new)
         if new != old:
             self._forget(old)
-            self._by_name[new] = deque([layer])
+            self._by_name[new] = [layer]
 
     def __repr__(self) -> str:
         blobs = [blob for layer in self._order for blob in layer.blobs]
@@ -393,49 +379,17 @@ class ModelFile(MutableMapping[str, Layer]):
         )
 
     def _put(self, layers: Iterable[Layer]) -> None:
-        self._order = _Order()
+        self._order = list(layers)
         # The layers of each name, in order.
-        self._by_name: dict[str, deque[Layer]] = {}
-        for layer in layers:
-            self._insert(layer)
-
-    def _insert(self, layer: Layer, before: Layer | None = None) -> None:
-        """Insert a layer: at the end, or one with a new name."""
-        self._order.insert(layer, before)
-        self._by_name.setdefault(layer.name, deque()).append(layer)
+        self._by_name: dict[str, list[Layer]] = {}
+        for layer in self._order:
+            self._by_name.setdefault(layer.name, []).append(layer)
 
     def _forget(self, name: str) -> None:
         """Forget that the first layer of a name has it."""
-        self._by_name[name].popleft()
+        del self._by_name[name][0]
         if not self._by_name[name]:
             del self._by_name[name]
-
-
-class _Order:
-    """Layers in order. Each change takes the same time, however many there are."""
-
-    def __init__(self) -> None:
-        # A doubly linked ring of layers; None stands before the first and after the last.
-        self._next: dict[Layer | None, Layer | None] = {None: None}
-        self._previous: dict[Layer | None, Layer | None] = {None: None}
-
-    def insert(self, layer: Layer, before: Layer | None) -> None:
-        previous = self._previous[before]
-        self._previous[layer], self._next[layer] = previous, before
-        self._next[previous] = self._previous[before] = layer
-
-    def remove(self, layer: Layer) -> None:
-        previous, after = self._previous.pop(layer), self._next.pop(layer)
-        self._next[previous], self._previous[after] = after, previous
-
-    def after(self, layer: Layer | None) -> Layer | None:
-        return self._next[layer]
-
-    def __iter__(self) -> Iterator[Layer]:
-        layer = self._next[None]
-        while layer is not None:
-            yield layer
-            layer = self._next[layer]
 
 
 def _copy(layer: Layer, name: str | None = None) -> Layer:
@@ -509,8 +463,7 @@ def open_model(path: Source) -> ModelFile:
     ]
     model = ModelFile.of_own(net, layers)
     there = tuple((serialise(proto), blobs) for proto, blobs in found)
-    lone = None if file.reference.is_named else file
-    model.origin = Origin(file.reference, lone, version, serialise(model.message()), there)
+    model.origin = Origin(file.reference, version, serialise(model.message()), there)
     return model
 
 
@@ -580,20 +533,39 @@ def plan_model(
     """
     require_type(model, ModelFile, "write_blob(blob, path) writes one blob")
     model.require_consistent()
-    return plan_consistent(model, hdf5=hdf5, write_diff=write_diff, upgrade=upgrade)
+    file = None if model.origin is None else model.origin.file()
+    if file is not None and _is_unchanged(
+        model, file, hdf5=hdf5, write_diff=write_diff, upgrade=upgrade
+    ):
+        copied = [FileRange(file, 0, len(file))]
+        # In HDF5, the copy keeps attributes and times that a new file would not have.
+        return partial(write_pieces, copied) if hdf5 else _plan_message(copied)
+    return plan_new(model, hdf5=hdf5, write_diff=write_diff)
 
 
-def plan_consistent(
-    model: ModelFile, *, hdf5: bool, write_diff: bool | None, upgrade: bool
-) -> Write:
-    """Plan a model whose settings are as they were read, and may lack what Caffe requires."""
-    pieces = file_pieces(model, hdf5=hdf5, write_diff=write_diff, upgrade=upgrade)
-    if hdf5 and not pieces:
-        return plan_hdf5(model.layers, write_diff=write_diff)
+def plan_new(model: ModelFile, *, hdf5: bool, write_diff: bool | None) -> Write:
+    """Plan a new file for a model, whose settings may lack what Caffe requires."""
     if hdf5:
-        return partial(write_pieces, pieces)
-    pieces = pieces or model_pieces(model, write_diff=write_diff)
-    return plan_message(pieces, "caffemodel", "this model")
+        return plan_hdf5(model.layers, write_diff=write_diff)
+    pieces: list[Piece] = [serialise(model.message())]
+    for layer in model.layers:
+        payload: list[Piece] = [serialise(layer.proto)]
+        for number, (blob, legacy) in enumerate(layer.blobs.entries):
+            payload += blob_field(
+                LayerParameter.BLOBS_FIELD_NUMBER,
+                f"layer {layer.name!r}: blob {number}",
+                blob,
+                write_diff=write_diff,
+                legacy=legacy and blob.ndim == LEGACY_AXES,
+            )
+        pieces += [length_header(NetParameter.LAYER_FIELD_NUMBER, size_of(*payload)), *payload]
+    if not model.name and not model.layers:
+        # Without an empty name, the file would have no bytes, or none of a net.
+        pieces.append(length_field(NetParameter.NAME_FIELD_NUMBER, b""))
+    return _plan_message(pieces)
+
+
+_plan_message = partial(plan_message, kind="caffemodel", contents="this model")
 
 
 # --- nets as messages -----------------------------------------------------------------------------
@@ -604,8 +576,6 @@ class Origin(NamedTuple):
 
     file: FileReference
     """The file, which stays open only for values that have not been read."""
-    lone: OpenFile | None
-    """The same, if it has no name, and so is lost when it is closed; else None."""
     version: int | None
     """The format of its layers; None in HDF5."""
     settings: bytes
@@ -630,50 +600,21 @@ def index_model(reader: WireReader) -> tuple[int, NetParameter, LayersInFile]:
     return version, net, indexed
 
 
-_NO_NAME = length_field(NetParameter.NAME_FIELD_NUMBER, b"")
-"""An empty name: without it the file of an empty net would have no bytes, or none of a net."""
-
-
-def file_pieces(
-    model: ModelFile, *, hdf5: bool, write_diff: bool | None, upgrade: bool
-) -> list[Piece]:
-    """Return the file that a model was read from, if it would be written as it is, else nothing."""
+def _is_unchanged(
+    model: ModelFile, file: OpenFile, *, hdf5: bool, write_diff: bool | None, upgrade: bool
+) -> bool:
+    """Return whether a model would be written as the file that it was read from."""
     origin = model.origin
-    file = None if origin is None else origin.file()
-    if (
-        origin is None
-        or file is None
-        or hdf5 != (origin.version is None)
-        or (upgrade and origin.version == 1)
-        or (not hdf5 and serialise(model.message()) != origin.settings)
-        or len(model.layers) != len(origin.layers)
-    ):
-        return []
-    is_unchanged = all(
-        settings == serialise(layer.proto)
-        and [find_unchanged(blob, write_diff=write_diff) for blob in layer.blobs]
-        == [(file, blob) for blob in blobs]
-        for layer, (settings, blobs) in zip(model.layers, origin.layers, strict=True)
+    return (
+        origin is not None
+        and hdf5 == (origin.version is None)
+        and not (upgrade and origin.version == 1)
+        and (hdf5 or serialise(model.message()) == origin.settings)
+        and len(model.layers) == len(origin.layers)
+        and all(
+            settings == serialise(layer.proto)
+            and [find_unchanged(blob, write_diff=write_diff) for blob in layer.blobs]
+            == [(file, blob) for blob in blobs]
+            for layer, (settings, blobs) in zip(model.layers, origin.layers, strict=True)
+        )
     )
-    # In HDF5, the copy keeps attributes and times that a new file would not have.
-    return [FileRange(file, 0, len(file))] if is_unchanged else []
-
-
-def model_pieces(model: ModelFile, *, write_diff: bool | None) -> list[Piece]:
-    """Return the message of a net, as a new one; see `plan_model`."""
-    pieces: list[Piece] = [serialise(model.message())]
-    for layer in model.layers:
-        with at_place(f"layer {layer.name!r}"):
-            payload = _layer(layer, write_diff=write_diff)
-        pieces += [length_header(NetParameter.LAYER_FIELD_NUMBER, size_of(*payload)), *payload]
-    return pieces if model.name or model.layers else [*pieces, _NO_NAME]
-
-
-def _layer(layer: Layer, *, write_diff: bool | None) -> list[Piece]:
-    """Return the message of a layer: its settings, then its blobs."""
-    pieces: list[Piece] = [serialise(layer.proto)]
-    at = layer.proto.BLOBS_FIELD_NUMBER
-    for number, (blob, legacy) in enumerate(layer.blobs.entries):
-        old = legacy and blob.ndim == LEGACY_AXES
-        pieces += blob_field(at, f"blob {number}", blob, write_diff=write_diff, legacy=old)
-    return pieces

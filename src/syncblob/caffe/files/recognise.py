@@ -7,10 +7,10 @@ name.
 
 from __future__ import annotations
 
-import contextlib
 import re
 from collections.abc import Sequence
 from functools import cached_property, partial
+from itertools import islice
 
 from syncblob.caffe._pb.caffe_pb2 import (
     BlobProto,
@@ -23,7 +23,7 @@ from syncblob.caffe.files.file_types import MESSAGES, head_of, is_text, type_of
 from syncblob.caffe.messages.fields import LEGACY_NAMES, Write
 from syncblob.caffe.messages.pieces import Piece, Plan, require_size, write_pieces
 from syncblob.caffe.messages.read_blobproto import MessageIndex, wire_types_of
-from syncblob.caffe.messages.wire import Contents, Field, WireReader, WireType
+from syncblob.caffe.messages.wire import Field, WireReader, WireType
 from syncblob.errors import ModelFileError
 
 # The fields to look at: enough to tell what a file is, also of a graph with millions.
@@ -47,23 +47,25 @@ _DIMS = {BlobProto.DESCRIPTOR.fields_by_name[name].number for name in LEGACY_NAM
 class Part:
     """A file, or the payload of a field of it that may be a message."""
 
-    def __init__(self, contents: Contents, start: int = 0, stop: int | None = None) -> None:
-        self.contents = contents
+    def __init__(self, reader: WireReader, start: int = 0, stop: int | None = None) -> None:
+        self.reader = reader
+        self.contents = reader.contents
         self.start = start
-        self.stop: int = len(contents) if stop is None else stop
+        self.stop: int = len(self.contents) if stop is None else stop
+        self.damage: ModelFileError | None = None
+        """The error of the first damaged field; known after a use of `fields`."""
 
     @cached_property
     def fields(self) -> list[Field]:
         """The first fields, up to one that is damaged; none of a damaged payload."""
         found: list[Field] = []
-        with contextlib.suppress(ModelFileError):
-            # A reader counts fields up to a limit, so each part gets its own.
-            for field in WireReader(self.contents).fields(self.start, self.stop):
-                found.append(field)
-                if len(found) == _MOST_FIELDS:
-                    return found
-            return found
-        return [] if self.start else found
+        # A reader counts fields up to a limit, so each part gets its own.
+        fields = WireReader(self.contents, self.reader.path).fields(self.start, self.stop)
+        try:
+            found.extend(islice(fields, _MOST_FIELDS))
+        except ModelFileError as error:
+            self.damage = error.with_traceback(None)  # its frames refer to this
+        return [] if self.damage and self.start else found
 
     @cached_property
     def kinds(self) -> set[tuple[int, WireType]]:
@@ -72,7 +74,7 @@ class Part:
     def parts(self, number: int) -> list[Part]:
         """Return the payloads of the first fields with a number and a length."""
         return [
-            Part(self.contents, field.start, field.stop)
+            Part(self.reader, field.start, field.stop)
             for field in self.fields
             if field[:2] == (number, _LENGTH)
         ]
@@ -108,7 +110,7 @@ def plan_message(pieces: Sequence[Piece], kind: str, contents: str) -> Write:
 def require_message(reader: WireReader, wanted: str = "caffemodel") -> None:
     """Refuse a file that is not the expected message: empty, not protobuf, or another one."""
     message = refuse_other_formats(reader)
-    found = possible_messages(reader, message)
+    found = possible_messages(message)
     expected = MESSAGES[wanted].words.partition(" (")[0]
     if not found:
         why = _why_no_net(message) or _why_no_name(message, 2) or "most of its fields are unknown"
@@ -127,35 +129,29 @@ def refuse_other_formats(reader: WireReader) -> Part:
         )
     if row := type_of(contents):
         raise reader.error(f"this is {row.words}; {row.opener}", 0)
-    message = Part(contents)
+    message = Part(reader)
     if found := _framework_of(message, reader.path or ""):
         raise reader.error(
             f"this is {found}, not a file of Caffe's; save its weights as .safetensors or .npz "
             f"with its own library",
             0,
         )
-    if is_text(head_of(contents)):
-        try:
-            _kinds(reader)  # the bytes of a message may all be printable
-        except ModelFileError:
-            reason = "expected a file of weights, got a text; Caffe's weights are in a .caffemodel"
-            raise reader.error(reason, 0) from None
+    if message.damage and is_text(head_of(contents)):  # a message may be printable, too
+        reason = "expected a file of weights, got a text; Caffe's weights are in a .caffemodel"
+        raise reader.error(reason, 0)
     return message
 
 
-def _kinds(reader: WireReader) -> set[tuple[int, WireType]]:
-    """Return the numbers and wire types of the fields of a message, or raise ModelFileError."""
+def possible_messages(message: Part) -> tuple[str, ...]:
+    """Return the types of message that have most of its fields; none if most are unknown."""
     kinds: set[tuple[int, WireType]] = set()
-    for field in reader.fields(0, len(reader.contents)):
+    for field in message.fields:
         kinds.add((field.number, field.wire_type))
         if field.number == NetParameter.LAYER_FIELD_NUMBER:
             break  # only a net has this field, and its other layers may be many
-    return kinds
-
-
-def possible_messages(reader: WireReader, message: Part) -> tuple[str, ...]:
-    """Return the types of message that have most of its fields; none if most are unknown."""
-    kinds = _kinds(reader)
+    else:
+        if message.damage:
+            raise message.damage
     counts = {
         name: sum(_knows(row.message, *kind) for kind in kinds) for name, row in MESSAGES.items()
     }
@@ -175,7 +171,7 @@ def possible_messages(reader: WireReader, message: Part) -> tuple[str, ...]:
         counts["solverstate"] = 0
     if numbers < _DIMS:
         counts["binaryproto"] = 0
-    if not _has_blob(reader):
+    if not _has_blob(message):
         counts["blobs"] = 0
     most = max(counts.values())
     found = tuple(name for name in counts if counts[name] == most and 2 * most > len(kinds))
@@ -188,11 +184,11 @@ def _knows(kind: object, number: int, wire_type: WireType) -> bool:
     return number in known and wire_type in wire_types_of(known[number])
 
 
-def _has_blob(reader: WireReader) -> bool:
+def _has_blob(message: Part) -> bool:
     """Return whether the first field is a blob, whose shape and values agree, and not a name."""
-    field = next(reader.fields(0, len(reader.contents)))
+    field = message.fields[0]
     try:
-        parsed = MessageIndex(reader, BlobProto, field.start, field.stop)
+        parsed = MessageIndex(message.reader, BlobProto, field.start, field.stop)
         parsed.blob(parsed.message)
     except ModelFileError:
         return False

@@ -92,7 +92,7 @@ class OpenFile:
                 f"in bytes by os.fsdecode"
             )
         descriptor = Descriptor(path, number)
-        self.put(descriptor, FileReference(path, descriptor, is_named=number is None))
+        self.put(descriptor, FileReference(path, descriptor, stays_open=number is not None))
 
     def put(self, descriptor: Descriptor, reference: FileReference) -> None:
         self._descriptor: Descriptor | None = descriptor
@@ -103,13 +103,9 @@ class OpenFile:
     def path(self) -> str:
         return self.reference.path
 
-    @property
-    def identity(self) -> tuple[int, int, int, int]:
-        """Device, inode, size and time of the last change, when the file was opened."""
-        return self.reference.identity
-
     def __len__(self) -> int:
-        return self.identity[2]
+        """Return the size when the file was opened."""
+        return self.reference.identity[2]
 
     def read(self, start: int, stop: int) -> memoryview:
         """Return the bytes in ``[start, stop)``."""
@@ -157,7 +153,7 @@ class OpenFile:
         return self._descriptor
 
     def _change_error(self, size: int) -> ModelFileError:
-        before = self.identity[2]
+        before = len(self)
         sizes = f"had {before} bytes when it was opened and has {size} now"
         change = "has changed since it was opened" if size == before else sizes
         return ModelFileError(
@@ -173,22 +169,23 @@ class OpenFile:
 
 
 class FileReference:
-    """A way back to a file, which does not keep it open."""
+    """A way back to a file, which does not keep it open, unless it has no name to open it by."""
 
-    __slots__ = ("_closed", "_descriptor", "_file", "_place", "identity", "is_named", "path")
+    __slots__ = ("_closed", "_descriptor", "_file", "_place", "identity", "path")
 
     identity: tuple[int, int, int, int]
     """Device, inode, size and time of the last change. If they differ, the file has changed."""
 
     def __init__(
-        self, path: str | os.PathLike[str], descriptor: Descriptor, *, is_named: bool
+        self, path: str | os.PathLike[str], descriptor: Descriptor, *, stays_open: bool
     ) -> None:
         self.path: str = os.fspath(path)
-        self.is_named: bool = is_named
         self.identity = _identity(descriptor)
         self._place = Path(path).absolute()
         self._closed = False
-        self._descriptor = weakref.ref(descriptor)
+        self._descriptor: Callable[[], Descriptor | None] = weakref.ref(descriptor)
+        if stays_open:
+            self._descriptor = lambda: descriptor
         self.note(None)
 
     def note(self, file: OpenFile | None) -> None:
@@ -203,16 +200,17 @@ class FileReference:
                 file.require_unchanged()
                 return file
             return None
+        if self._closed:
+            return None
         descriptor = self._descriptor()
-        if self._closed or (descriptor is None and not self.is_named):
-            return None
-        try:
-            descriptor = descriptor or Descriptor(self._place)
-        except OSError:
-            return None
+        if descriptor is None:
+            try:
+                descriptor = Descriptor(self._place)
+            except OSError:
+                return None
+            self._descriptor = weakref.ref(descriptor)
         if _identity(descriptor) != self.identity:
             return None
-        self._descriptor = weakref.ref(descriptor)
         file = OpenFile.__new__(OpenFile)
         file.put(descriptor, self)
         return file
@@ -225,6 +223,7 @@ class FileReference:
     def close(self) -> None:
         """Close the file, if it is open, for good."""
         self._closed = True
+        self._descriptor = lambda: None
         if (file := self._file()) is not None:
             file.close()
 

@@ -14,7 +14,7 @@ raw_data, whose type is a field of its own; so for diff. Pieces of values are jo
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -98,21 +98,13 @@ def _float_for(*dtypes: DType) -> DType:
 # --- messages -------------------------------------------------------------------------------------
 
 
-class _Known(NamedTuple):
-    """A field that is read: its types, and the message in it if its fields are read, too."""
-
-    name: str
-    types: Container[WireType]
-    inner: Any
-
-
 # Settings may have any type, and NVCaffe's raw data too: forks use the numbers in their own way.
 _READ = {
     *("name", "layer", "layers", "type", "bottom", "top", "blobs", *LEGACY_NAMES, "dim", "shape"),
     *("data", "diff", "double_data", "double_diff"),
     *("iter", "learned_net", "history", "current_step"),
 }
-_UNKNOWN = _Known("", frozenset(WireType), None)
+_UNKNOWN: tuple[Any, Any] = None, WireType
 _LAYERS = {"LayerParameter", "V1LayerParameter"}
 _WALKED = {*_LAYERS, "V0LayerParameter", "BlobProto", "BlobShape"}
 _WIRE_TYPES = {
@@ -127,15 +119,11 @@ _WIRE_TYPES = {
 
 
 @cache
-def _known_fields(kind: Any) -> dict[int, _Known]:
-    """Return the fields of a message that are read, by number."""
-    known = {}
-    for field in kind.fields:
-        if field.name in _READ:
-            inner = field.message_type
-            walked = inner if inner is not None and inner.name in _WALKED else None
-            known[field.number] = _Known(field.name, wire_types_of(field), walked)
-    return known
+def _fields_to_read(kind: Any) -> dict[int, tuple[Any, set[WireType]]]:
+    """Return the fields of a message that are read, by number, and their wire types."""
+    return {
+        field.number: (field, wire_types_of(field)) for field in kind.fields if field.name in _READ
+    }
 
 
 def wire_types_of(field: Any) -> set[WireType]:
@@ -246,7 +234,7 @@ class MessageIndex(Generic[M]):
 
     def _without_values(self, kind: Any, start: int, stop: int) -> bytearray:
         """Copy the message in ``[start, stop)``, but leave out the values of its blobs."""
-        reader, known = self._reader, _known_fields(kind)
+        reader, known = self._reader, _fields_to_read(kind)
         rest = bytearray()
         if kind is BlobProto.DESCRIPTOR:
             rest += length_field(RAW_DATA, b"%d" % len(self._blobs))
@@ -256,8 +244,8 @@ class MessageIndex(Generic[M]):
             raise reader.error(f"expected at most {MOST_OBJECTS} layers and blobs, got more", start)
         copied = begin = start
         for found in reader.fields(start, stop):
-            caffes = known.get(found.number, _UNKNOWN)
-            if found.wire_type not in caffes.types:
+            caffes, types = known.get(found.number, _UNKNOWN)
+            if found.wire_type not in types:
                 raise reader.error(
                     f"field {found.number} ({caffes.name}) has wire type {found.wire_type.name}, "
                     f"unlike Caffe's: the {reader.subject} is damaged, or was written by a fork of "
@@ -265,13 +253,14 @@ class MessageIndex(Generic[M]):
                     found.start,
                 )
             new: bytes | None = None
-            if caffes.inner is not None:
-                inside = self._without_values(caffes.inner, found.start, found.stop)
+            inner = None if caffes is None else caffes.message_type
+            if inner is not None and inner.name in _WALKED:
+                inside = self._without_values(inner, found.start, found.stop)
                 new = length_field(found.number, bytes(inside))
             elif kind is BlobProto.DESCRIPTOR and _has_values(found):
                 self._blobs[-1].values.setdefault(found.number, []).append(found)
                 new = b""
-            elif caffes.name == "name" and kind.name != "NetParameter":
+            elif caffes is not None and caffes.name == "name" and kind.name != "NetParameter":
                 reader.layer = decode_text(bytes(reader.read(found.start, found.stop)))
             if new is not None:
                 rest += reader.read(copied, begin)

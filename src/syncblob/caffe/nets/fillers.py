@@ -19,11 +19,13 @@ def fill_blob(
     shape: Shape, filler: FillerParameter | float | None, random: np.random.Generator
 ) -> Blob:
     """Make a float32 Blob and fill it as Caffe's filler does, with one value, or with zeros."""
-    if filler is None or isinstance(filler, (int, float)):
-        return _constant(shape, filler or 0)
+    if not isinstance(filler, FillerParameter):
+        filler = FillerParameter(value=filler or 0)
     kind = filler.type
     if kind == "constant":
-        return _constant(shape, filler.value)
+        # A new Blob reads as zeros and allocates no memory before it is accessed.
+        value = filler.value
+        return Blob.asarray(np.full(shape, value, np.float32)) if value else Blob(shape)
     if kind not in _FILLERS:
         kinds = sorted((*_FILLERS, "constant"))
         raise ValueError(f"expected one of the fillers {', '.join(kinds)}, got {kind!r}")
@@ -33,11 +35,6 @@ def fill_blob(
         raise ValueError(f"expected a blob with an axis, and elements, for {kind!r}, got {shape}")
     values = _FILLERS[kind](shape, filler, random)
     return Blob.asarray(values.astype(np.float32, copy=False))
-
-
-def _constant(shape: Shape, value: float) -> Blob:
-    # A new Blob reads as zeros and allocates no memory before it is accessed.
-    return Blob.asarray(np.full(shape, value, np.float32)) if value else Blob(shape)
 
 
 def _uniform(shape: Shape, low: float, high: float, random: np.random.Generator) -> _Values:

@@ -99,8 +99,12 @@ class Layer:
     def __copy__(self) -> Self:
         return self.of_own(copy.deepcopy(self._proto), self._blobs)
 
-    def __reduce__(self) -> tuple[object, ...]:
-        return _unpickle, (type(self), serialise(self._proto), self._blobs)
+    def __getstate__(self) -> tuple[bytes, LayerBlobs]:
+        return serialise(self._proto), self._blobs
+
+    def __setstate__(self, state: tuple[bytes, LayerBlobs]) -> None:
+        settings, self._blobs = state
+        self._proto = parse(LayerParameter, settings)
 
     def rename(self, name: str) -> None:
         """Change the name, for models, which find layers by it."""
@@ -205,10 +209,6 @@ class Layer:
     def __repr__(self) -> str:
         shapes = ", ".join(str(blob.shape) for blob in self.blobs)
         return f"<Layer {self.name!r} {self.type or 'of no type'}, blobs: {shapes or 'none'}>"
-
-
-def _unpickle(kind: type[Layer], settings: bytes, blobs: LayerBlobs) -> Layer:
-    return kind.of_own(parse(LayerParameter, settings), blobs)
 
 
 class Entry(NamedTuple):

@@ -33,7 +33,7 @@ from syncblob.calls.torch.make_call import (
 from syncblob.calls.torch.plans import Plan, is_kind, plan_call, plan_with_flags
 from syncblob.calls.torch.tensors import host_alias, host_loan
 from syncblob.calls.torch.tracing import untraced
-from syncblob.devices import HOST, timed_computations
+from syncblob.devices import HOST, supervisors, timed_computations
 from syncblob.memory import attempt, has_written
 from syncblob.memory.operations import running
 from syncblob.transfers import require_device
@@ -62,7 +62,7 @@ call_untraced: Callable[..., Any] = untraced(call)
 # Argument n is x{n}, and its tensor t{n}. What cannot go on leaves the call to `begin`.
 _START = """
 def run({given}):
-    if not (HOST.direct or may_run_on_host({given})) or modes._is_in_torch_dispatch_mode:
+    if (supervisors and not may_run_on_host({given})) or modes._is_in_torch_dispatch_mode:
         return begin({given})
 """
 _ELSEWHERE = """
@@ -72,7 +72,7 @@ _ELSEWHERE = """
 _START_QUEUED = """
 def run({given}):
     home = x{n}.home
-    stream = None if plan.views or not HOST.direct else home.order.plain()
+    stream = None if plan.views or supervisors else home.order.plain()
     if stream is None:
         return begin({given})
 """
@@ -372,6 +372,7 @@ _NAMES: dict[str, Any] = {
     "__name__": __name__,
     "HOST": HOST,
     "HOST_DATA": HOST_DATA,
+    "supervisors": supervisors,
     "GPU_DATA": GPU_DATA,
     "OutOfMemoryError": torch.OutOfMemoryError,
     "SAME": _SAME,

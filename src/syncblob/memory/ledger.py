@@ -132,22 +132,18 @@ NO_SHORTCUT = Shortcut(None)
 class Ledger:
     """The state of a memory."""
 
-    # The paths without the lock. An access may skip the lock if all it has to do is return an
-    # array: its side holds all of its range, no upload is under way, and nothing is watched. This
-    # is safe for the following reasons:
+    # Without the lock, an access may return an array of a side that holds all of its range, if
+    # nothing is under way to it or watched. This is safe for the following reasons:
     #
     # - `spans` is immutable and replaced as a whole. A map that gives bytes to a side is assigned
-    #   last, when the buffers hold them. A map that takes bytes from a side is assigned before they
-    #   change.
+    #   when the buffers hold them; one that takes bytes from a side, before they change.
     # - `uploads` and `watch` are set before `spans` counts the bytes that they concern.
-    # - Every change revokes the shortcuts first. A borrow or an alias made without the lock is
-    #   recorded before `Shortcut.writable` is read a second time. So either the change finds the
-    #   record, or the thread that made the array finds the shortcut revoked and tries again.
+    # - Every change revokes the shortcuts first. A loan made without the lock is recorded before
+    #   `Shortcut.writable` is read a second time. So either the change finds the record, or the
+    #   thread that made the array finds the shortcut revoked and tries again.
     #
-    # All of this holds without a GIL, too. CPython then assigns slots and items of lists under a
-    # lock of the object and reads them by atomic loads (`PyMember_SetOne`, `list_ass_item`), and
-    # changes sets and dicts, and copies them into lists, under their locks. So every thread sees
-    # the assignments of another in their order, and a record before what is read after it.
+    # Without a GIL, too, CPython assigns and reads slots and items of lists atomically, and changes
+    # and copies sets and dicts under their locks. So threads see assignments in their order.
 
     __slots__ = {
         "__weakref__": None,

@@ -92,14 +92,14 @@ def counting(home: Any) -> Iterator[list[int]]:
     """Give the sizes of the buffers that are allocated inside a block."""
     sizes: list[int] = []
 
-    def counted(allocate: Callable[..., Any]) -> Callable[..., Any]:
+    def quantity(allocate: Callable[..., Any]) -> Callable[..., Any]:
         def call(nbytes: int, **keywords: Any) -> Any:
             sizes.append(nbytes)
             return allocate(nbytes, **keywords)
 
         return call
 
-    home.allocate, home.allocate_host = counted(home.allocate), counted(home.allocate_host)
+    home.allocate, home.allocate_host = quantity(home.allocate), quantity(home.allocate_host)
     try:
         yield sizes
     finally:

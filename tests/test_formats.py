@@ -57,10 +57,10 @@ def test_views():
     assert formats.shows(blob, (3, 4), "float32")
     assert not formats.shows(blob, (12,), "float32")
     assert not formats.shows(blob[:, :2], (3, 2), "float32")
-    assert formats.unshaped(blob.reshape(12)) is blob
-    assert formats.unshaped(blob) is blob
+    assert formats.before_reshape(blob.reshape(12)) is blob
+    assert formats.before_reshape(blob) is blob
     part = blob[1:]
-    assert formats.unshaped(part) is part
+    assert formats.before_reshape(part) is part
 
 
 def test_new_contents():

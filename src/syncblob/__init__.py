@@ -28,9 +28,9 @@ from syncblob.devices import default_device as default_device
 from syncblob.devices import memory_kind as memory_kind
 from syncblob.devices import set_default_device as set_default_device
 from syncblob.devices import set_memory_kind as set_memory_kind
+from syncblob.devices import set_memory_limit as set_memory_limit
 from syncblob.devices import simulated as simulated
 from syncblob.devices import use_device as use_device
-from syncblob.devices.memory_limit import set_memory_limit as set_memory_limit
 from syncblob.errors import *  # noqa: F403  # all of them
 from syncblob.memory import Head as Head
 from syncblob.memory import SyncedMemory as SyncedMemory
@@ -70,7 +70,7 @@ if TYPE_CHECKING:
 
     __version__: str
 
-# Each warning is about one lost write, and a line may lose several. Users' filters take precedence.
+# Show every warning: a line may lose several writes. The filters of users come first.
 warnings.simplefilter("always", StaleAliasWarning, append=True)
 
 # Names of `syncblob.caffe`, which is imported when one of them is used.

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib.util import find_spec
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, Self, SupportsIndex
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -22,9 +23,9 @@ from syncblob._source_lines import user_instruction
 from syncblob.blob import notebook_drawing, parts, pickling, scalars, text
 from syncblob.blob.caffe_math import CaffeMath
 from syncblob.blob.core import GPU_DATA, GPU_DIFF, HOST_DATA, HOST_DIFF, BlobCore
+from syncblob.blob.creation import Creation, dense_layout
 from syncblob.blob.explain import Explanation
 from syncblob.blob.flags import Flags
-from syncblob.blob.from_arrays import Creation, dense_layout
 from syncblob.blob.indexing import get_item, set_item
 from syncblob.blob.iteration import iterate, iterate_views
 from syncblob.blob.missing import Missing, add_missing
@@ -34,7 +35,7 @@ from syncblob.calls.numpy_protocols import array_function, array_ufunc
 from syncblob.calls.operators import Operators
 from syncblob.devices import HOST, Device, home_of
 from syncblob.interop import export_cuda, export_dlpack, export_numpy
-from syncblob.memory import CONST, MUTABLE, OVERWRITE, Head
+from syncblob.memory import CONST, MUTABLE, OVERWRITE, Head, SyncedMemory
 from syncblob.memory.accesses import assume_unaliased, refresh
 
 if TYPE_CHECKING:
@@ -62,6 +63,8 @@ def _torch() -> Any:
 
 _API_VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
 _LEGACY_AXES = 4
+# The Blobs of `gpu_shape` for each memory, by shape and home.
+_gpu_shapes: WeakKeyDictionary[SyncedMemory, dict[Any, Any]] = WeakKeyDictionary()
 
 
 def _dimension(index: int, which: str) -> Any:
@@ -264,6 +267,17 @@ class Blob(Operators, Views, Replacements, CaffeMath, Creation):
         from syncblob.caffe.messages import blob_proto_methods  # built on Blobs
 
         return blob_proto_methods.shape_equals(self.shape, other)
+
+    def gpu_shape(self) -> Any:
+        """Return the shape as an int32 array on the accelerator. Uploaded once per shape."""
+        shape, memory = self.shape, self.memory
+        home = memory.home(self.accelerator_side(memory))
+        known = _gpu_shapes.setdefault(memory, {})
+        if (shape, home) not in known:
+            dims = np.array(shape, dtype=np.int32)
+            new = SyncedMemory.adopting(dims.view(np.uint8), device="cpu")
+            known[shape, home] = self.from_memory(new, dense_layout(dims.size, "int32"), home=home)
+        return known[shape, home].const_view(GPU_DATA, "gpu_shape")
 
     # --- Caffe's accessors of data ---------------------------------------------------------------
 
@@ -599,7 +613,7 @@ class Blob(Operators, Views, Replacements, CaffeMath, Creation):
 
     def _repr_html_(self) -> str:
         """Show `explain` in a notebook, and the values that the host holds. Transfers nothing."""
-        return self.explain().drawn(notebook_drawing.values_shown(self))
+        return self.explain().draw(notebook_drawing.values_as_text(self))
 
     # --- array libraries; reading protocols take the const path, writing ones the mutable path ---
 
@@ -690,12 +704,12 @@ class Blob(Operators, Views, Replacements, CaffeMath, Creation):
             and (stream is None or home is not HOST)
         ):
             array, layout = kept.exported.view(), self.layout
-            ledger, side = self.memory, kept.shortcut.side
-            loans, reach = ledger.own_loans(), (layout.start, layout.stop)
+            memory, side = self.memory, kept.shortcut.side
+            loans, reach = memory.own_loans(), (layout.start, layout.stop)
             loans.lend(array, "DLPack", side, *reach, user_instruction())
-            if kept.shortcut.writable and ledger.loans is loans and home is HOST:
+            if kept.shortcut.writable and memory.loans is loans and home is HOST:
                 return array.__dlpack__(max_version=max_version)
-            if kept.shortcut.writable and ledger.loans is loans:
+            if kept.shortcut.writable and memory.loans is loans:
                 device = home.dlpack_device
                 return export_dlpack.capsule_of(home, array, stream, max_version, device)
         capsule = export_dlpack.export(
@@ -841,11 +855,14 @@ class Blob(Operators, Views, Replacements, CaffeMath, Creation):
         A tensor over a Blob's memory, such as a reshaped input or an `out`, is a tracked alias of
         the Blob, on the mutable path; for a const Blob it is a copy.
         """
-        del types  # The function calls the protocols of the other arguments again.
-        if "torch._dynamo" in sys.modules:
-            # The compiler is loaded, and must not trace it.
-            return (_loaded or _torch()).call_untraced(func, args, kwargs or {})
-        return (_loaded or _torch()).call(func, args, kwargs or {})
+        torch = _loaded or _torch()
+        if types and "torch._dynamo" in sys.modules:
+            # The compiler must not trace what follows. This calls it again, without types.
+            return torch.call_untraced(func, args, kwargs)
+        if kwargs:
+            values = (*args, *kwargs.values())
+            return torch.functions[func][(*kwargs,), *map(type, values)](values)
+        return torch.functions[func][(*map(type, args),)](args)
 
     def to_torch(self, *, copy: bool | None = None) -> Tensor:
         """Return a tensor over data, on this Blob's device: a tracked alias, by a mutable access.

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 UINT8 = np.dtype(np.uint8)
 
-# And bfloat16, with ml_dtypes.
+# The dtypes of Blobs but bfloat16, which needs ml_dtypes.
 NAMES = tuple(
     """
     bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 complex64
@@ -29,7 +29,7 @@ SCALAR_CLASSES = frozenset(dtype.type for dtype in SUPPORTED)
 
 # Python's scalars, which adapt to the dtype beside them.
 PYTHON_SCALARS = frozenset({bool, int, float, complex})
-# And NumPy's, which have one.
+# Python's and NumPy's scalars.
 SCALARS = PYTHON_SCALARS | SCALAR_CLASSES
 
 # The usual ways to name dtypes; a lookup here is faster than `numpy.dtype`.
@@ -102,6 +102,6 @@ def register_for_dlpack(dtype: np.dtype[np.generic]) -> None:
     """Let NumPy take bfloat16 by DLPack. Since version 2.5, it can if the dtype is registered."""
     register: Any = getattr(np.dtypes, "register_dlpack_dtype", None)
     if register is not None:
-        # ml_dtypes may have made the same one, and NumPy refuses another.
+        # NumPy raises if ml_dtypes has registered the dtype already.
         with suppress(ValueError):
             register((4, 16), dtype)  # kDLBfloat, bits

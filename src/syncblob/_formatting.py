@@ -11,7 +11,7 @@ _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 _KIBI = 1024
 
 
-def counted(number: int, noun: str, plural: str = "") -> str:
+def quantity(number: int, noun: str, plural: str = "") -> str:
     """Return a number with its noun, in the plural if needed: ``"1,024 blobs"``."""
     return f"{number} {noun}" if number == 1 else f"{number:,} {plural or f'{noun}s'}"
 
@@ -27,7 +27,7 @@ def extend(error: BaseException, text: str, *, first: bool = False) -> None:
     both = f"{text}; {message}" if first else f"{message}; {text}"
     error.args = (both if message else text,)
     if text not in str(error):
-        # Some classes do not take the message from `args`, as that of NumPy's MemoryError.
+        # NumPy's MemoryError and others do not take the message from `args`.
         error.add_note(text)
 
 

@@ -157,7 +157,7 @@ class Layout:
             elif entry is ... and axis == len(entries) - 1:
                 break
             else:
-                # An entry without an axis of its own, such as None, or axes before the others.
+                # None has no axis of its own, and an Ellipsis at another place shifts the axes.
                 return None
             offset += at * self.strides[axis]
         return offset

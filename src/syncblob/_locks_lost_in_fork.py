@@ -76,8 +76,8 @@ def if_free(lock: Any, function: Callable[..., int], *args: Any, again: bool = F
     taken: list[bool] = []
     release = lock.release
     try:
-        # One call in C takes the lock and notes it, and none comes before the release. So no
-        # interrupt leaves the lock held.
+        # One call in C takes the lock and records that, and the release follows without another
+        # call. So no interrupt leaves the lock locked.
         taken.extend(filter(None, map(lock.acquire, (False,))))
         return function(*args) if taken else 0
     finally:

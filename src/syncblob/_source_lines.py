@@ -20,14 +20,14 @@ _LIBRARIES = frozenset(
     """.split()  # noqa: SIM905  # easier to read as words
 )
 
-# Folders of other packages, which may lie in that of the standard library.
+# Other packages may be installed in these folders below the standard library's.
 _STANDARD_LIBRARY = os.path.dirname(os.__file__) + os.sep  # noqa: PTH120  # compared as a prefix
 _OTHER_PACKAGES = ("site-packages", "dist-packages")
 
 _getframe = sys._getframe  # noqa: SLF001  # documented, in spite of its name
 
 # The library of each file, or None. Cached, because every export looks it up.
-_known: dict[str, str | None] = {}
+_library_of: dict[str, str | None] = {}
 
 
 class SourceLine(NamedTuple):
@@ -45,7 +45,7 @@ class SourceLine(NamedTuple):
         """Return ``file:line``."""
         return f"{self.filename}:{self.lineno}"
 
-    def described(self) -> str:
+    def describe(self) -> str:
         """Return ``file:line: text``, or ``file:line`` if the text is unknown."""
         return f"{self}: {self.text}" if self.text else str(self)
 
@@ -86,7 +86,7 @@ def _library(frame: FrameType) -> str | None:
     library = package if package in _LIBRARIES or standard else None
     # Names like "<string>" are shared by unrelated code.
     if not filename.startswith("<"):
-        _known[filename] = library
+        _library_of[filename] = library
     return library
 
 
@@ -104,7 +104,7 @@ def user_instruction(depth: int = 2) -> NotedPlace:
     while True:
         code = frame.f_code
         try:
-            library = _known[code.co_filename]
+            library = _library_of[code.co_filename]
         except KeyError:
             library = _library(frame)
         if library is None or (outer := frame.f_back) is None:

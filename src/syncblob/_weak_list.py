@@ -26,38 +26,38 @@ class Reference(ref[Any]):
 class WeakList:
     """Weak references to objects. It takes little memory, and to add an object is one step.
 
-    References may be dead, or twice in the list, until their number has doubled. They have no
-    callbacks, so all lists have the same one of an object.
+    Dead and repeated references stay until the number of references has doubled. An object has one
+    reference for all lists, because it has no callback.
     """
 
-    __slots__ = ("_known", "_most", "_rounds")
+    __slots__ = ("_limit", "_prunings", "_references")
 
     def __init__(self) -> None:
-        self._known: list[ref[Any]] = []
-        self._most: int = 1024
-        self._rounds: int = 0
+        self._references: list[ref[Any]] = []
+        self._limit: int = 1024
+        self._prunings: int = 0
 
     def __len__(self) -> int:
         """Return the number of references, also dead ones."""
-        return len(self._known)
+        return len(self._references)
 
     def add(self, x: object) -> None:
         """Add an object, which may be there already."""
-        self._known.append(ref(x))
-        if len(self._known) > self._most:
+        self._references.append(ref(x))
+        if len(self._references) > self._limit:
             self.living()
 
     def living(self) -> list[Any]:
         """Return the objects that are alive, in the order in which they came, each once."""
         with _pruning:
-            before, known = self._rounds, self._known[:]
+            before, known = self._prunings, self._references[:]
             unique = {id(reference): reference for reference in known if reference() is not None}
             count, found, most = len(known), [*unique.values()], max(1024, 2 * len(unique))
-            # Unless a signal handler has done it. None can run from here on: nothing is called.
-            if self._rounds == before:
-                self._rounds = before + 1
-                self._known[:count] = found
-                self._most = most
+            # A signal handler may have pruned. None can run from here on: nothing is called.
+            if self._prunings == before:
+                self._prunings = before + 1
+                self._references[:count] = found
+                self._limit = most
         return [x for x in [reference() for reference in found] if x is not None]
 
 

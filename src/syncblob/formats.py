@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from syncblob._blob import Blob
 from syncblob._dtypes import NAMES, as_dtype, is_bfloat16
-from syncblob._formatting import counted, human_bytes
+from syncblob._formatting import human_bytes, quantity
 from syncblob._layout import Layout
 from syncblob._optional import import_optional
 from syncblob._shape import MAX_AXES, as_shape, is_integer
@@ -33,15 +33,15 @@ __all__ = [
     "accessed_ranges",
     "as_dtype",
     "as_shape",
-    "counted",
+    "before_reshape",
     "human_bytes",
     "import_optional",
     "is_bfloat16",
     "is_integer",
     "is_untouched",
     "memory_of",
+    "quantity",
     "shows",
-    "unshaped",
     "untouched_values",
     "write_contents",
 ]
@@ -57,7 +57,7 @@ def shows(blob: Blob, shape: tuple[int, ...], dtype: DTypeLike) -> bool:
     return bool(blob.layout == Layout.c_order(shape, as_dtype(dtype)))
 
 
-def unshaped(blob: Blob) -> Blob:
+def before_reshape(blob: Blob) -> Blob:
     """Return the Blob that another is a view of, if only their shapes differ; else the other."""
     base = blob.base
     if (

@@ -19,7 +19,7 @@ import syncblob
 from syncblob import Blob, record_transfers
 from syncblob.blob import core
 from syncblob.devices import SimulatedBackend, choose_device
-from syncblob.transfers import copies, guards, verify
+from syncblob.transfers import copies, guards
 
 pytestmark = [
     pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here"),
@@ -199,7 +199,6 @@ def test_locks_of_the_process_are_free_in_a_child(simulated: SimulatedBackend) -
     locks = [
         copies._open_logs_lock,
         guards._counting,
-        verify._depth_lock,
         choose_device._backends_lock,
         core.making,
         simulated._lock,

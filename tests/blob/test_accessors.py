@@ -277,7 +277,7 @@ def test_sharing_with_itself_is_harmless():
 
 
 def test_a_device_of_which_no_arrays_are_kept_copies_once_beside_an_alias(simulated, monkeypatch):
-    monkeypatch.setattr(type(simulated), "kept_views", lambda *_: None)
+    monkeypatch.setattr(type(simulated), "accessor_views", lambda *_: None)
     blob = Blob(4, device="simulated:0")
     blob.gpu_data()
     alias = np.asarray(blob.cpu)

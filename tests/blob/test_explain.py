@@ -74,7 +74,7 @@ def test_it_names_living_aliases_exposure_and_the_last_transitions() -> None:
 def line_of(blob: Blob, reason: str) -> str:
     """Return the last access with a reason, as explain shows it."""
     last = next(one for one in reversed(blob.memory.history) if one.reason == reason)
-    return f"{reason} at {last.place.line.described()}"
+    return f"{reason} at {last.place.line.describe()}"
 
 
 def test_a_stale_alias_is_called_stale_with_the_access_that_made_it_so() -> None:

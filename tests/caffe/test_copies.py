@@ -54,15 +54,6 @@ def test_a_deep_copy_is_independent(path, tmp_path, touched):
     assert set(changed["first"].blobs[0].cpu_data().reshape(-1).tolist()) == {7}
 
 
-def test_each_closes_the_file_on_its_own(path):
-    model = open_model(path)
-    twin = copy.deepcopy(model)
-    model.close()
-    assert twin["conv1"].blobs[0].cpu_data().sum() == 15
-    with pytest.raises(ValueError, match="was closed"):
-        model["conv1"].blobs[0].cpu_data()
-
-
 def test_gradients_are_copied(write, v2_net, saved):
     twin = copy.deepcopy(open_model(write(v2_net)))
     assert twin["ip"].blobs[0].diff.tolist() == [3, 4]

@@ -12,15 +12,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from syncblob._layout import Layout
 from syncblob.caffe import open_model, read_blob
-from syncblob.caffe._pb.caffe_pb2 import BlobProto
 from syncblob.caffe.messages.file_objects import replacing
 from syncblob.caffe.messages.open_file import Descriptor, OpenFile
 from syncblob.caffe.messages.wire import length_header, varint
-from syncblob.devices import Side, use_device
+from syncblob.devices import use_device
 from syncblob.errors import ModelFileError
-from syncblob.memory import Access, Head
+from syncblob.memory import Head
 
 posix = pytest.mark.skipif(os.name != "posix", reason="permissions, links and signals of POSIX")
 
@@ -211,14 +209,6 @@ def test_a_file_that_shrinks(large, size, device):
         assert blob.head is Head.UNINITIALIZED
 
 
-def test_a_file_that_is_replaced(large):
-    """The file that was opened remains readable as long as it is needed."""
-    blob = read_blob(large)
-    large.unlink()
-    large.write_bytes(b"other")
-    assert blob.cpu_data()[-1] == COUNT - 1
-
-
 def test_reading_that_comes_in_small_pieces(large, monkeypatch):
     """The system may return fewer bytes than requested."""
     if not Descriptor.can_read_at:
@@ -254,26 +244,6 @@ def test_closing_while_another_thread_reads(large, monkeypatch):
     assert np.array_equal(target.view("<f4"), np.arange(COUNT, dtype="<f4"))
     with pytest.raises(ValueError, match="was closed"):
         file.read_into(target, 0)
-
-
-# --- values that need conversion ------------------------------------------------------------------
-
-
-@pytest.mark.usefixtures("either_way")
-@pytest.mark.parametrize("count", [5, 300_000])
-def test_unpacked_values_are_converted_piece_by_piece(write, count):
-    values = np.arange(count, dtype="<f4")
-    records = np.zeros(count, [("tag", "u1"), ("value", "<f4")])
-    records["tag"], records["value"] = 0x2D, values
-    dims = length_header(1, len(varint(count))) + varint(count)
-    path = write(records.tobytes() + length_header(7, len(dims)) + dims)
-    assert np.array_equal(read_blob(path).cpu_data(), values)
-
-
-def test_parts_of_values_are_read(write):
-    blob = read_blob(write(BlobProto(num=1, channels=1, height=1, width=4, data=range(1, 5))))
-    part = blob.memory.array(Side.HOST, Access.CONST, Layout.raw(7, 3), "use")
-    assert part.tobytes() == np.arange(1, 5, dtype="<f4").tobytes()[3:10]
 
 
 @pytest.mark.skipif(not hasattr(os, "getuid"), reason="permissions are those of POSIX")

@@ -1,135 +1,101 @@
 """Shapes of layers of forks, and of the part of a net beside layers of unknown types."""
 
+import re
+
 import numpy as np
 import pytest
 
 from syncblob import Layer, ModelFile, read_prototxt
 
-# Computed by hand by the rules in the sources that `top_shapes` names: bottoms, tops, blobs.
-FORKS = [
-    (
-        'type: "DepthwiseConvolution" convolution_param { num_output: 6 group: 6 kernel_size: 3 }',
-        *([(2, 6, 9, 11)], [(2, 6, 7, 9)], [(6, 1, 3, 3), (6,)]),
-    ),
-    (
-        (
-            'type: "ConvolutionDepthwise" convolution_param { num_output: 8 kernel_size: 3 pad: 1 '
-            "stride: 2 bias_term: false }"
-        ),
-        *([(2, 6, 9, 12)], [(2, 6, 5, 6)], [(6, 1, 3, 3)]),
-    ),
-    (
-        'type: "Normalize" norm_param { across_spatial: false channel_shared: false }',
-        *([(2, 6, 9, 11)], [(2, 6, 9, 11)], [(6,)]),
-    ),
-    ('type: "Normalize" norm_param { }', [(2, 6)], [(2, 6)], [()]),
-    (
-        'type: "Permute" permute_param { order: [0, 2, 3, 1] }',
-        *([(2, 6, 9, 11)], [(2, 9, 11, 6)], []),
-    ),
-    ('type: "Permute" permute_param { order: 2 }', [(2, 6, 9)], [(9, 2, 6)], []),
-    (
-        'type: "PriorBox" prior_box_param { min_size: 30 max_size: 60 aspect_ratio: [2, 3] }',
-        *([(1, 512, 38, 38), (1, 3, 300, 300)], [(1, 2, 38 * 38 * 6 * 4)], []),
-    ),
-    (
-        'type: "PriorBox" prior_box_param { min_size: 30 aspect_ratio: [2, 1, 2] flip: false }',
-        *([(1, 5, 3, 4), (1, 3, 30, 40)], [(1, 2, 3 * 4 * 2 * 4)], []),
-    ),
-    ('type: "DetectionOutput"', [(1, 8), (1, 4), (1, 2, 8)], [(1, 1, 1, 7)], []),
-    ('type: "Interp" interp_param { height: 5 width: 7 }', *([(2, 6, 9, 11)], [(2, 6, 5, 7)], [])),
-    ('type: "Interp" interp_param { zoom_factor: 2 }', *([(2, 6, 9, 11)], [(2, 6, 17, 21)], [])),
-    (
-        'type: "Interp" interp_param { shrink_factor: 2 pad_beg: -1 }',
-        *([(2, 6, 9, 11)], [(2, 6, 4, 5)], []),
-    ),
-    (
-        'type: "Interp" interp_param { shrink_factor: 2 zoom_factor: 3 }',
-        *([(2, 6, 9, 11)], [(2, 6, 13, 16)], []),
-    ),
-    ('type: "Proposal"', [(1, 18, 4, 4), (1, 36, 4, 4), (1, 3)], [(1, 1, 1, 5)], []),
-    (
-        'type: "Python" python_param { module: "rpn.proposal_layer" layer: "ProposalLayer" }',
-        *([(1, 18, 4, 4), (1, 36, 4, 4), (1, 3)], [(1, 5), (1, 1, 1, 1)], []),
-    ),
-    (
-        'type: "ROIPooling" roi_pooling_param { pooled_h: 6 pooled_w: 7 spatial_scale: 0.0625 }',
-        *([(1, 256, 9, 9), (300, 5)], [(300, 256, 6, 7)], []),
-    ),
-    ('type: "Normalize"', [(2, 6, 9, 11)], [(2, 6, 9, 11), (2, 1, 9, 11)], []),
-    ('type: "Normalize" normalize_param { normalize_type: "L2" }', *([(2, 6)], [(2, 6, 1, 1)], [])),
-    (
-        'type: "BN" bn_param { slope_filler { type: "constant" value: 1 } frozen: true }',
-        *([(2, 6, 9, 11)], [(2, 6, 9, 11)], [(1, 6, 1, 1)] * 4),
-    ),
-    (
-        'type: "BN" bn_param { bn_mode: INFERENCE }',
-        *([(2, 6, 9, 11)], [(2, 6, 9, 11)], [(1, 6, 1, 1)] * 2),
-    ),
-    ('type: "ReLU6" relu6_param { }', [(2, 6, 9)], [(2, 6, 9)], []),
-    ('type: "Axpy"', [(2, 6, 1, 1), (2, 6, 9, 11), (2, 6, 9, 11)], [(2, 6, 9, 11)], []),
-    (
-        'type: "ShuffleChannel" shuffle_channel_param { group: 3 }',
-        *([(2, 6, 9, 11)], [(2, 6, 9, 11)], []),
-    ),
-    ('type: "Reorg" reorg_param { stride: 2 }', [(1, 64, 26, 27)], [(1, 256, 13, 13)], []),
-    (
-        'type: "Reorg" reorg_param { stride: 2 reverse: true }',
-        *([(1, 64, 26, 27)], [(1, 16, 52, 54)], []),
-    ),
-    ('type: "Upsample" upsample_param { scale: 3 }', [(1, 2, 4, 5)], [(1, 2, 12, 15)], []),
-    (
-        'type: "Upsample" upsample_param { pad_out_w: true }',
-        *([(1, 2, 4, 5), (1, 2, 4, 5)], [(1, 2, 8, 9)], []),
-    ),
-    (
-        'type: "Upsample" upsample_param { scale: 2 upsample_w: 9 upsample_h: 7 }',
-        *([(1, 2, 4, 5), (1, 2, 4, 5)], [(1, 2, 7, 9)], []),
-    ),
-    (
-        (
-            'type: "Correlation" correlation_param { pad: 20 kernel_size: 1 max_displacement: 20 '
-            "stride_1: 1 stride_2: 2 }"
-        ),
-        *([(1, 256, 48, 64), (1, 256, 48, 64)], [(1, 441, 48, 64)], []),
-    ),
-    (
-        'type: "Correlation" correlation_param { kernel_size: 3 max_displacement: 1 stride_1: 2 }',
-        *([(1, 2, 9, 12), (1, 2, 9, 12)], [(1, 9, 3, 4)], []),
-    ),
-    (
-        'type: "Resample" resample_param { width: 7 height: 5 type: LINEAR antialias: true }',
-        *([(2, 3, 4, 4)], [(2, 3, 5, 7)], []),
-    ),
-    (
-        'type: "Resample" resample_param { type: NEAREST }',
-        *([(2, 3, 4, 4), (2, 1, 8, 9)], [(2, 3, 8, 9)], []),
-    ),
-    (
-        'type: "PSROIPooling" psroi_pooling_param { output_dim: 2 group_size: 3 }',
-        *([(1, 18, 9, 9), (300, 5)], [(300, 2, 3, 3)], []),
-    ),
-    # Rules for Caffe's own types.
-    (
-        'type: "Pooling" pooling_param { kernel_size: 2 stride: 2 ceil_mode: false }',
-        *([(2, 6, 9, 11)], [(2, 6, 4, 5)], []),
-    ),
-    (
-        'type: "Pooling" pooling_param { kernel_size: 3 stride: 2 pad_type: 1 }',
-        *([(2, 6, 9, 12)], [(2, 6, 5, 6)], []),
-    ),
-    (
-        (
-            'type: "Convolution" convolution_param { num_output: 4 kernel_size: 3 stride: 2 '
-            "pad_type: 1 }"
-        ),
-        *([(2, 6, 9, 12)], [(2, 4, 5, 6)], [(4, 6, 3, 3), (4,)]),
-    ),
-    (
-        'type: "Convolution" convolution_param { num_output: 4 kernel_size: 3 hole: 2 }',
-        *([(2, 6, 9, 12)], [(2, 4, 5, 8)], [(4, 6, 3, 3), (4,)]),
-    ),
-]
+# Computed by hand by the rules in the sources that `layer_types` names: shapes of bottoms, tops and
+# blobs, and the settings.
+FORKS = """
+DepthwiseConvolution 2x6x9x11 -> 2x6x7x9, 6x1x3x3 6
+  convolution_param { num_output: 6 group: 6 kernel_size: 3 }
+ConvolutionDepthwise 2x6x9x12 -> 2x6x5x6, 6x1x3x3
+  convolution_param { num_output: 8 kernel_size: 3 pad: 1 stride: 2 bias_term: false }
+Normalize 2x6x9x11 -> 2x6x9x11, 6
+  norm_param { across_spatial: false channel_shared: false }
+Normalize 2x6 -> 2x6, ()
+  norm_param { }
+Permute 2x6x9x11 -> 2x9x11x6
+  permute_param { order: [0, 2, 3, 1] }
+Permute 2x6x9 -> 9x2x6
+  permute_param { order: 2 }
+PriorBox 1x512x38x38 1x3x300x300 -> 1x2x34656
+  prior_box_param { min_size: 30 max_size: 60 aspect_ratio: [2, 3] }
+PriorBox 1x5x3x4 1x3x30x40 -> 1x2x96
+  prior_box_param { min_size: 30 aspect_ratio: [2, 1, 2] flip: false }
+DetectionOutput 1x8 1x4 1x2x8 -> 1x1x1x7
+  detection_output_param { num_classes: 21 share_location: true background_label_id: 0 nms_param
+  { nms_threshold: 0.45 top_k: 400 } code_type: CENTER_SIZE keep_top_k: 200 save_output_param {
+  output_directory: "x" output_format: "VOC" num_test_image: 4952 } confidence_threshold: 0.01 }
+Interp 2x6x9x11 -> 2x6x5x7
+  interp_param { height: 5 width: 7 }
+Interp 2x6x9x11 -> 2x6x17x21
+  interp_param { zoom_factor: 2 }
+Interp 2x6x9x11 -> 2x6x4x5
+  interp_param { shrink_factor: 2 pad_beg: -1 }
+Interp 2x6x9x11 -> 2x6x13x16
+  interp_param { shrink_factor: 2 zoom_factor: 3 }
+Proposal 1x18x4x4 1x36x4x4 1x3 -> 1x1x1x5
+Python 1x18x4x4 1x36x4x4 1x3 -> 1x5 1x1x1x1
+  python_param { module: "rpn.proposal_layer" layer: "ProposalLayer" }
+ROIPooling 1x256x9x9 300x5 -> 300x256x6x7
+  roi_pooling_param { pooled_h: 6 pooled_w: 7 spatial_scale: 0.0625 }
+Normalize 2x6x9x11 -> 2x6x9x11 2x1x9x11
+Normalize 2x6 -> 2x6x1x1
+  normalize_param { normalize_type: "L2" }
+BN 2x6x9x11 -> 2x6x9x11, 1x6x1x1 1x6x1x1 1x6x1x1 1x6x1x1
+  bn_param { slope_filler { type: "constant" value: 1 } frozen: true }
+BN 2x6x9x11 -> 2x6x9x11, 1x6x1x1 1x6x1x1
+  bn_param { bn_mode: INFERENCE }
+ReLU6 2x6x9 -> 2x6x9
+  relu6_param { }
+Axpy 2x6x1x1 2x6x9x11 2x6x9x11 -> 2x6x9x11
+ShuffleChannel 2x6x9x11 -> 2x6x9x11
+  shuffle_channel_param { group: 3 }
+Reorg 1x64x26x27 -> 1x256x13x13
+  reorg_param { stride: 2 }
+Reorg 1x64x26x27 -> 1x16x52x54
+  reorg_param { stride: 2 reverse: true }
+Upsample 1x2x4x5 -> 1x2x12x15
+  upsample_param { scale: 3 }
+Upsample 1x2x4x5 1x2x4x5 -> 1x2x8x9
+  upsample_param { pad_out_w: true }
+Upsample 1x2x4x5 1x2x4x5 -> 1x2x7x9
+  upsample_param { scale: 2 upsample_w: 9 upsample_h: 7 }
+Correlation 1x256x48x64 1x256x48x64 -> 1x441x48x64
+  correlation_param { pad: 20 kernel_size: 1 max_displacement: 20 stride_1: 1 stride_2: 2 }
+Correlation 1x2x9x12 1x2x9x12 -> 1x9x3x4
+  correlation_param { kernel_size: 3 max_displacement: 1 stride_1: 2 }
+Resample 2x3x4x4 -> 2x3x5x7
+  resample_param { width: 7 height: 5 type: LINEAR antialias: true }
+Resample 2x3x4x4 2x1x8x9 -> 2x3x8x9
+  resample_param { type: NEAREST }
+PSROIPooling 1x18x9x9 300x5 -> 300x2x3x3
+  psroi_pooling_param { output_dim: 2 group_size: 3 }
+Pooling 2x6x9x11 -> 2x6x4x5
+  pooling_param { kernel_size: 2 stride: 2 ceil_mode: false }
+Pooling 2x6x9x12 -> 2x6x5x6
+  pooling_param { kernel_size: 3 stride: 2 pad_type: 1 }
+Convolution 2x6x9x12 -> 2x4x5x6, 4x6x3x3 4
+  convolution_param { num_output: 4 kernel_size: 3 stride: 2 pad_type: 1 }
+Convolution 2x6x9x12 -> 2x4x5x8, 4x6x3x3 4
+  convolution_param { num_output: 4 kernel_size: 3 hole: 2 }
+"""
+
+
+def shapes_of(text):
+    return [tuple(map(int, re.findall(r"\d+", shape))) for shape in text.split()]
+
+
+def entries(table):
+    """Yield the text of each layer, and its shapes."""
+    for entry in re.split(r"\n(?=\S)", table.strip()):
+        head, _, settings = entry.partition("\n")
+        kind, bottoms, tops, blobs = re.fullmatch(r"(\w+) (.*) -> ([^,]*),?(.*)", head).groups()
+        yield f'type: "{kind}" {settings}', *map(shapes_of, (bottoms, tops, blobs))
 
 
 def read(tmp_path, text, **options):
@@ -144,7 +110,7 @@ def layer(text, bottoms, tops):
     return f'layer {{ name: "x" {text} {" ".join(names)} }}'
 
 
-@pytest.mark.parametrize(("text", "bottoms", "tops", "blobs"), FORKS)
+@pytest.mark.parametrize(("text", "bottoms", "tops", "blobs"), [*entries(FORKS)])
 def test_shapes_by_the_rules_of_forks(tmp_path, text, bottoms, tops, blobs):
     model = read(tmp_path, layer(text, bottoms, len(tops)), forks=True, ignore_unknown=True)
     found = model.infer_shapes({f"b{number}": shape for number, shape in enumerate(bottoms)})
@@ -267,19 +233,6 @@ def test_layers_in_python_say_so(tmp_path):
     text = layer('type: "Python" python_param { module: "m" layer: "L" }', [(2,)], 1)
     found = read(tmp_path, text).infer_shapes({"b0": (2,)})
     assert "its shapes are in its Python code" in found.missing["t0"]
-
-
-def test_settings_of_the_output_of_ssd(tmp_path):
-    text = """
-        type: "DetectionOutput" detection_output_param {
-          num_classes: 21 share_location: true background_label_id: 0
-          nms_param { nms_threshold: 0.45 top_k: 400 } code_type: CENTER_SIZE keep_top_k: 200
-          save_output_param { output_directory: "x" output_format: "VOC" num_test_image: 4952 }
-          confidence_threshold: 0.01 }
-    """
-    shapes = {"b0": (1, 8), "b1": (1, 4), "b2": (1, 2, 8)}
-    model = read(tmp_path, layer(text, shapes, 1), forks=True)
-    assert model.infer_shapes(shapes).blobs["t0"] == (1, 1, 1, 7)
 
 
 @pytest.mark.parametrize("shape", [(1, 6, 1, 1), (1, 6)])  # of PSPNet and of TSN

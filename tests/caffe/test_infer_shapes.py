@@ -60,12 +60,6 @@ def test_a_layer_has_the_shapes_of_caffe(text, bottoms, tops):
     assert not found.params
 
 
-def test_the_offsets_of_a_scale_have_the_shape_of_its_second_bottom():
-    text = 'type: "Scale" scale_param { axis: 0 bias_term: true }'
-    model, given = layer_of(text, [IMAGE, (2, 6)], 1)
-    assert model.infer_shapes(given).params == {"x": ((2, 6),)}
-
-
 REFUSED = [
     ('type: "Concat"', [(2, 6, 9, 11), (2, 6, 9, 12)], "differ along axis 1 only"),
     ('type: "ImageData" image_data_param { batch_size: 2 }', [], "expected 2 tops, got 1"),

@@ -50,33 +50,6 @@ def test_what_is_assigned_is_saved(write, v2_net, saved, upgrade):
     assert saved(model, upgrade=upgrade) == v2_net
 
 
-def changed_settings(layer):
-    layer.proto.convolution_param.num_output = 3
-
-
-def changed_values(layer):
-    layer.blobs[0].mutable_cpu_data()[...] = 5
-
-
-@pytest.mark.parametrize("change", [edit, changed_settings, changed_values, None])
-def test_a_change_upgrades_the_older_format(write, v1_net, saved, change):
-    model = open_model(write(v1_net))
-    if change is not None:
-        change(model["conv1"])
-    net = saved(model, upgrade=change is None)
-    assert not net.layers
-    assert [layer.name for layer in net.layer] == ["conv1", "loss", "untyped"]
-    kind = "Deconvolution" if change is edit else "Convolution"
-    assert [layer.type for layer in net.layer] == [kind, "SoftmaxWithLoss", ""]
-    assert (outline(net.layer[0]) == EDITED) == (change is edit)
-    assert net.layer[0].convolution_param.num_output == 3 * (change is changed_settings)
-    if change is changed_values:
-        v1_net.layers[0].blobs[0].data[:] = [5] * 6
-    else:
-        assert model["conv1"].blobs[0].head is Head.UNINITIALIZED
-    assert net.layer[0].blobs == v1_net.layers[0].blobs
-
-
 def test_what_is_assigned_and_then_taken_back_changes_nothing(write, v1_net, saved):
     model = open_model(write(v1_net))
     layer = model["conv1"]
@@ -307,8 +280,10 @@ def test_integers_in_place_of_floats_are_refused_however_they_come():
 
 def test_the_number_of_a_blob_that_is_not_there():
     layer = Layer("ip", blobs=[np.ones(2, np.float32)])
-    with pytest.raises(IndexError, match="layer 'ip' has 1 blobs, got index 1"):
-        layer.blobs[1]
+    for use in (layer.blobs.__getitem__, lambda index: layer.replace_blob(index, [1.0])):
+        for index in (1, -2):
+            with pytest.raises(IndexError, match=f"layer 'ip' has 1 blobs, got index {index}; app"):
+                use(index)
     assert list(layer.blobs) == [layer.blobs[-1]]
 
 

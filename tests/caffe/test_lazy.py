@@ -155,16 +155,6 @@ def test_the_device_gets_the_rows_alone(write):
     assert not blob.memory.windows(0)  # the host has no buffer
 
 
-def test_a_file_that_is_closed_in_between(write):
-    with open_model(write(net_of("a"))) as model:
-        (blob,) = model["a"].blobs
-        blob[PART].cpu_data()
-    np.testing.assert_array_equal(blob[PART].cpu_data(), MATRIX[PART])
-    with pytest.raises(ValueError, match="was closed before this part of it was read"):
-        blob.cpu_data()
-    assert (blob[PART].head, blob.head) == (Head.HEAD_AT_CPU, Head.SPLIT)
-
-
 @pytest.mark.parametrize("touched", [False, True])
 def test_a_blob_made_smaller_and_larger_again_has_the_values_of_its_file(write, tmp_path, touched):
     blob = read_blob(write(SHAPE + MESSAGES["packed"][0], "mean.binaryproto"))

@@ -130,13 +130,6 @@ def test_only_the_changed_blob_is_new(write, saved):
     )
 
 
-def test_a_removed_blob_is_gone(write, v2_net, saved):
-    model = open_model(write(v2_net))
-    del model["conv1"].blobs[1]
-    del v2_net.layer[1].blobs[1]
-    assert saved(model) == v2_net
-
-
 def test_signed_zeros_and_nans_are_compared_by_their_bits(write, saved):
     blob = BlobProto(shape=BlobShape(dim=[2]), data=[0, np.nan])
     model = open_model(write(NetParameter(layer=[LayerParameter(name="a", blobs=[blob])])))
@@ -237,7 +230,7 @@ def test_zeros_are_written_without_a_gradient_being_made(tmp_path):
 # --- older formats -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("edit", ["blob", "remove", "rename", "upgrade"])
+@pytest.mark.parametrize("edit", ["blob", "remove", "rename", "settings", "tops", "upgrade"])
 def test_an_edited_net_of_the_previous_format_is_upgraded(write, v1_net, saved, edit):
     v1_net.input.append("data")
     v1_net.input_dim.extend([1, 3, 8, 8])
@@ -249,12 +242,18 @@ def test_an_edited_net_of_the_previous_format_is_upgraded(write, v1_net, saved, 
         del model["loss"]
     elif edit == "rename":
         model.rename("loss", "other")
+    elif edit == "settings":
+        model["conv1"].proto.convolution_param.num_output = 3
+    elif edit == "tops":
+        model["conv1"].tops = ["new"]
     net = saved(model, upgrade=edit == "upgrade")
     assert (net.name, list(net.input), list(net.input_dim)) == ("old", ["data"], [1, 3, 8, 8])
     assert not net.layers
     conv1 = net.layer[0]
     assert (conv1.name, conv1.type, conv1.bottom) == ("conv1", "Convolution", ["data"])
     assert conv1.convolution_param.pad == [2]
+    assert conv1.convolution_param.num_output == 3 * (edit == "settings")
+    assert conv1.top == ["new"] * (edit == "tops")
     expected = [7, 7, 7, 3, 4, 5] if edit == "blob" else [0, 1, 2, 3, 4, 5]
     assert list(conv1.blobs[0].data) == expected
     assert conv1.blobs[0].num == 1

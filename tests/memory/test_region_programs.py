@@ -401,14 +401,14 @@ class Program:
         if self.pushing:
             self.synchronize()
             self.pushing = False
-        moved = self.counted()
+        moved = self.quantity()
         assert moved == self.moved, f"moved {moved}, must be {self.moved}"
 
     def synchronize(self) -> None:
         for controls in self.all_controls:
             controls.synchronize()
 
-    def counted(self) -> dict[str, int]:
+    def quantity(self) -> dict[str, int]:
         """Return the bytes copied in each direction."""
         names = ("uploaded_bytes", "downloaded_bytes", "peer_bytes")
         totals = [sum(getattr(each, name, 0) for each in self.all_controls) for name in names]
@@ -705,7 +705,7 @@ class Program:
             with pytest.raises(RuntimeError, match="injected"):
                 action()
         self.synchronize()
-        now, before_it = self.counted(), self.moved
+        now, before_it = self.quantity(), self.moved
         for direction, elements in plan.moved(pushed=push).items():
             assert elements or now[direction] == before_it[direction]
         self.moved = now
@@ -802,7 +802,7 @@ class Program:
                     failing.enter_context(controls.failing(transfer=1))
                 with pytest.raises(RuntimeError, match="injected"):
                     kinds[kind]()
-            self.moved = self.counted()
+            self.moved = self.quantity()
             return
         with record_transfers() if self.chance(self.logged) else nullcontext() as log:
             result = kinds[kind]()
@@ -1265,7 +1265,7 @@ class SharedProgram(Program):
     def run(self, steps: int = STEPS) -> None:
         super().run(steps)
         self.look()
-        assert not any(self.counted().values())
+        assert not any(self.quantity().values())
 
 
 # --- windows --------------------------------------------------------------------------------------

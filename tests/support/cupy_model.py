@@ -974,7 +974,7 @@ def installed(machine: Machine) -> Iterator[types.ModuleType]:
     cuda.ctypes = _Ctypes()  # type: ignore[assignment]  # there is a driver
     cuda._why_not.cache_clear()
     # The lines of the model do not count as the user's.
-    _source_lines._known[__file__] = "cupy"
+    _source_lines._library_of[__file__] = "cupy"
     for name in there:
         del sys.modules[name]
     sys.modules.update(modules)
@@ -991,7 +991,7 @@ def installed(machine: Machine) -> Iterator[types.ModuleType]:
         else:
             array_api_compat.cupy = attribute
         cuda.ctypes = loader
-        del _source_lines._known[__file__]
+        del _source_lines._library_of[__file__]
         cuda._why_not.cache_clear()
         _taken_out(choose_device._backends)
         choose_device._backends.update(backends)

@@ -14,8 +14,6 @@ pytest.importorskip("torch")
 import torch  # it may be missing
 import torch_model  # it needs torch
 
-from syncblob.calls.torch.torch_function import call  # it needs torch
-
 pytestmark = pytest.mark.parametrize("machine", ["lazy"], indirect=True)
 
 
@@ -53,7 +51,7 @@ def test_cupys_stream_and_pytorchs_are_ordered_also_where_the_function_fails(str
         return x + 0
 
     try:
-        call(function, (blob,), {})
+        Blob.__torch_function__(function, (Blob,), (blob,))
     except MemoryError:
         assert fails
     launch(lambda a: a.fill(2), blob.mutable_gpu_data())
@@ -76,12 +74,12 @@ def test_a_buffer_makes_room_where_pytorch_has_none(streams, needed):
         return x + 0
 
     if needed <= len(others):
-        assert call(function, (blob,), {}).tolist() == [0] * 3
+        assert Blob.__torch_function__(function, (Blob,), (blob,)).tolist() == [0] * 3
         assert sum(each.head is Head.HEAD_AT_CPU for each in others) == needed
     else:
         with pytest.raises(
             torch.OutOfMemoryError, match=r"(?s)short.*nothing .* be evicted:.*Blob"
         ):
-            call(function, (blob,), {})
+            Blob.__torch_function__(function, (Blob,), (blob,))
     assert blob.head is Head.HEAD_AT_GPU
     assert [each.tolist() for each in others] == [[1] * 3, [2] * 3]

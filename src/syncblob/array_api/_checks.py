@@ -29,7 +29,7 @@ def require_blob_and_scalar(name: str, x1: Any, x2: Any, *beside: Any) -> tuple[
         return x1, x2
     scalar1, scalar2 = type(x1) in SCALARS, type(x2) in SCALARS
     if scalar1 and scalar2:
-        # Of two Python scalars, the first is refused.
+        # Of two Python scalars, `as_blob` refuses the first.
         scalar1 = isinstance(x2, np.generic) and not isinstance(x1, np.generic)
         scalar2 = not scalar1
     return (
@@ -45,7 +45,7 @@ def require_indices(name: str, x: Any, *beside: Any) -> Any:
     dtype = blob.dtype
     if dtype.kind not in "iu":
         raise TypeError(f"{name} expects integers, got dtype {dtype}")
-    # NumPy accepts no uint64 indices. The comparison saves the usual case a call.
+    # NumPy accepts no uint64 indices. To compare first saves a call for the usual dtype.
     return blob if dtype == np.intp else blob.astype(np.intp)
 
 

@@ -52,7 +52,7 @@ def _maker(function: str, contents: str) -> Any:
     def make(
         shape: Shape, *, dtype: DTypeLike | None = None, device: Device | str | None = None
     ) -> Blob:
-        return _create(function, shape, dtype, device)
+        return _fill(function, shape, dtype, device)
 
     make.__doc__ = f"Return a Blob {contents}; `dtype` None is float64."
     return make
@@ -64,13 +64,13 @@ def _maker_like(function: str, contents: str) -> Any:
     ) -> Blob:
         x = as_blob(f"{function}_like", x)
         dtype = x.dtype if dtype is None else dtype
-        return _create(function, x.shape, dtype, x.device if device is None else device)
+        return _fill(function, x.shape, dtype, x.device if device is None else device)
 
     make.__doc__ = f"Return a Blob of the shape of another, {contents}."
     return make
 
 
-def _create(name: str, shape: Shape, dtype: DTypeLike | None, device: Device | str | None) -> Blob:
+def _fill(name: str, shape: Shape, dtype: DTypeLike | None, device: Device | str | None) -> Blob:
     home = home_of(device)
     make = getattr(home, name, None) or getattr(home.namespace, name)
     wanted = _FLOAT64 if dtype is None else as_dtype(dtype)
@@ -113,7 +113,7 @@ def arange(  # the standard's
     """
     if stop is None:
         start, stop = 0, start
-    return _made("arange", start, stop, step, dtype=dtype, device=device)
+    return _make("arange", start, stop, step, dtype=dtype, device=device)
 
 
 def asarray(
@@ -160,7 +160,7 @@ def eye(
 ) -> Blob:
     """Return a matrix with ones on the `k`-th diagonal, and zeros elsewhere; 0 is the main one."""
     dtype = _FLOAT64 if dtype is None else dtype
-    return _made("eye", n_rows, n_cols, k=k, dtype=dtype, device=device)
+    return _make("eye", n_rows, n_cols, k=k, dtype=dtype, device=device)
 
 
 def from_dlpack(x: Any, /, *, device: Device | str | None = None, copy: bool | None = None) -> Blob:
@@ -188,9 +188,9 @@ def full(
         dtype = fill_value.dtype if dtype is None else dtype
         fill_value = fill_value.item()
     elif type(fill_value) is not float:
-        # Raises for values that no Blob can hold.
+        # Check that a Blob can hold the value.
         asarray(fill_value, dtype=dtype, device="cpu")
-    return _made("full", as_shape(shape), fill_value, dtype=dtype, device=device)
+    return _make("full", as_shape(shape), fill_value, dtype=dtype, device=device)
 
 
 def full_like(
@@ -227,7 +227,7 @@ def linspace(
         wanted = None if dtype is None else as_dtype(dtype)
         result: Blob = apply("linspace", start, stop, num, endpoint=endpoint, dtype=wanted)
         return result if device is None else result.to_device(device)
-    return _made("linspace", start, stop, num, endpoint=endpoint, dtype=dtype, device=device)
+    return _make("linspace", start, stop, num, endpoint=endpoint, dtype=dtype, device=device)
 
 
 def meshgrid(*arrays: Blob, indexing: Literal["xy", "ij"] = "xy") -> tuple[Blob, ...]:
@@ -253,7 +253,7 @@ def triu(x: Blob, /, *, k: int = 0) -> Blob:
 # --- how -----------------------------------------------------------------------------------------
 
 
-def _made(
+def _make(
     name: str, *args: Any, dtype: DTypeLike | None, device: Device | str | None, **keywords: Any
 ) -> Blob:
     home = home_of(device)

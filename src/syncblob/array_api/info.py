@@ -20,7 +20,7 @@ class Info:
 
     def capabilities(self) -> dict[str, Any]:
         """Return the supported features: boolean indexing, data-dependent shapes, up to 64 axes."""
-        # NumPy 2.2 leaves the last one out.
+        # NumPy 2.2 does not state its limit of dimensions.
         return {**_numpys.capabilities(), "max dimensions": 64}
 
     def default_device(self) -> Device:

@@ -312,7 +312,7 @@ def tensordot(
         first, second = axes  # type: ignore[misc]  # no integer here
         axes = _each_once(first, x1.shape), _each_once(second, x2.shape)
     elif axes < 0:  # type: ignore[operator]  # an integer here
-        # NumPy takes it as 0.
+        # NumPy takes a negative number for 0.
         raise ValueError(f"tensordot expects a number of axes of at least 0, got {axes}")
     return apply("tensordot", x1, x2, axes=axes)
 

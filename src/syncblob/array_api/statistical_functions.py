@@ -53,7 +53,7 @@ def _cumulative(name: str, results: str, initial: int) -> Any:
     ) -> Blob:
         x = refuse(other) if other else as_blob(name, x)
         if not x.shape:
-            # NumPy does this itself; CuPy does not.
+            # CuPy does not accept an array without axes; NumPy does.
             x = x.reshape(1)
         wanted = None if dtype is None else as_dtype(dtype)
         return apply(name, x, axis=axis, dtype=wanted, include_initial=include_initial)

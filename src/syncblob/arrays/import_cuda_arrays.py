@@ -12,17 +12,11 @@ from syncblob.devices.cuda import CudaBackend, device_count
 _LEGACY, _PER_THREAD = 1, 2
 
 
-def require_cuda() -> None:
-    """Raise NoDeviceError if CuPy has no CUDA device."""
-    if not device_count():
-        accelerator("cuda:0")
+def import_array(x: Any, *, copy: bool | None = None) -> Any:
+    """Return a CuPy array over the memory of a CUDA array of any library.
 
-
-def from_interface(x: Any, *, copy: bool | None = None) -> Any:
-    """Return a CuPy array over the memory of an object with ``__cuda_array_interface__``.
-
-    If the object also has DLPack, that is used: PyTorch's tensors have version 2 of the interface,
-    which has no stream, and the interface cannot describe bfloat16.
+    DLPack is used if the object has it: PyTorch's tensors have version 2 of the CUDA array
+    interface, which has no stream, and the interface cannot describe bfloat16.
 
     If it is read-only, the array is a copy, because CuPy arrays are always writable, unless `copy`
     is True, which leaves that to the caller.
@@ -34,42 +28,32 @@ def from_interface(x: Any, *, copy: bool | None = None) -> Any:
     ValueError
         If `copy` is False and `x` is read-only.
     """
-    require_cuda()
+    if not device_count():
+        accelerator("cuda:0")
     import cupy  # only called with CUDA arrays
 
     if isinstance(x, cupy.ndarray):
         return x
     if hasattr(x, "__dlpack__") and hasattr(x, "__dlpack_device__"):
-        return from_dlpack(x, copy=copy)
-    described = x.__cuda_array_interface__
-    address, readonly = described["data"]
-    runtime = cupy.cuda.runtime
-    # CuPy copies memory that is not on the current device.
-    index = runtime.pointerGetAttributes(address).device if address else runtime.getDevice()
-    with cupy.cuda.Device(index):
-        array = cupy.asarray(x)
-    return _writable(array, copy) if readonly else array
-
-
-def from_dlpack(x: Any, *, copy: bool | None = None) -> Any:
-    """Return a CuPy array over the CUDA memory of a DLPack producer, as `from_interface` does."""
-    require_cuda()
-    import cupy  # only called with CUDA arrays
-
-    producer = _Producer(x)
-    array = cupy.from_dlpack(producer)
-    return _writable(array, copy) if producer.read_only else array
-
-
-def _writable(array: Any, copy: bool | None) -> Any:
-    """Return a copy of a read-only array, or raise if `copy` is False."""
-    if copy is False:
+        producer = _Producer(x)
+        array = cupy.from_dlpack(producer)
+        read_only = producer.read_only
+    else:
+        address, read_only = x.__cuda_array_interface__["data"]
+        runtime = cupy.cuda.runtime
+        # CuPy copies memory that is not on the current device.
+        index = runtime.pointerGetAttributes(address).device if address else runtime.getDevice()
+        with cupy.cuda.Device(index):
+            array = cupy.asarray(x)
+    if read_only and copy is False:
         raise ValueError(
             "copy=False was asked for, but the array is read-only, and a Blob's memory is written "
             "by transfers"
         )
+    if not read_only or copy:
+        return array
     backend = accelerator(CudaBackend.device_of(array))
-    return array if copy else backend.compute(backend.copy, array)
+    return backend.compute(backend.copy, array)
 
 
 class _Producer(dlpack_capsules.Producer):

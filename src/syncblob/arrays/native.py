@@ -22,7 +22,6 @@ from syncblob.devices.base import (
     Accelerator,
     is_on_device,
 )
-from syncblob.devices.host import NumpyHome
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -82,7 +81,7 @@ def native_array(
 def _by_protocol(x: Any, copy: bool | None) -> Any:
     """Return an array over an object's memory by a device's protocol or DLPack; None without."""
     if hasattr(x, "__cuda_array_interface__"):
-        return import_cuda_arrays.from_interface(x, copy=copy)
+        return import_cuda_arrays.import_array(x, copy=copy)
     owner = owner_of(x)
     if owner is not None:
         return owner.import_array(x, copy=copy)
@@ -195,7 +194,7 @@ def buffer_of(
     elif accelerator is None:
         accelerator = backend_of(array) if on_device else current_accelerator()
     home = accelerator or HOST
-    if on_device == isinstance(home, NumpyHome):
+    if on_device == home.native:
         raise TypeError(f"expected an array that {home.device} can use, got {type(array).__name__}")
     if layout is not None and array.dtype != layout.dtype:
         raise TypeError(f"expected dtype {layout.dtype}, got {array.dtype}; use .astype()")
@@ -232,7 +231,7 @@ def import_array(x: Any, *, copy: bool | None = None) -> Any:
     if kind in DLPACK_HOST_TYPES:
         return _import_host(x, copy)
     if kind in (DLPACK_CUDA, DLPACK_CUDA_MANAGED):
-        return import_cuda_arrays.from_dlpack(x, copy=copy)
+        return import_cuda_arrays.import_array(x, copy=copy)
     owner = owner_of(x, kind)
     if owner is not None:
         return owner.import_array(x, copy=copy)

@@ -96,11 +96,11 @@ class Copies(BlobCore):
         wanted = numpy_dtype(dtype)
         if wanted not in SUPPORTED and not is_supported(wanted):
             require_device(HOST.device, "astype")
-            # An ndarray, as of NumPy's functions.
+            # As of NumPy's functions, the result is an ndarray then.
             array: Any = self.host_elements("astype").astype(wanted, order or "C", casting)
             return array
         if order is not None or casting != "unsafe":
-            # NumPy checks the arguments.
+            # Let NumPy check the arguments.
             np.empty(0, self.dtype).astype(wanted, order, casting)
         if not copy and wanted == self.dtype:
             kind = "K" if order is None else order.upper()
@@ -232,7 +232,7 @@ def _duplicate(blob: BlobCore, memory: SyncedMemory) -> SyncedMemory:
     except MemoryError:
         if home.can_hold(2 * layout.nbytes):
             raise
-        # A Blob that is too large for its device begins on the host, and so does its copy.
+        # A Blob that is too large for its device is copied on the host.
         home, contents = HOST, memory.copy_of(Side.HOST, layout, "copy")
     accelerator = home if isinstance(home, Accelerator) else None
     duplicate = SyncedMemory.adopting(

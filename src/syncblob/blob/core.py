@@ -757,7 +757,7 @@ class BlobCore:
             memory.revoke_shortcuts()
 
     def keep_arrays(self, place: int, memory: SyncedMemory) -> None:
-        """Keep arrays from which later accesses make views; see ``Home.kept_views``."""
+        """Keep arrays from which later accesses make views; see ``Home.accessor_views``."""
         side = self.accelerator_side(memory) if place & 1 else Side.HOST
         layout: Layout = self.known_layout or self.layout
         shortcut = memory.shortcut(side, layout)
@@ -772,7 +772,7 @@ class BlobCore:
         else:
             home = memory.buffers.homes[side]
             window = shortcut.buffer
-            views = home.kept_views(window.array, window.inner(layout))
+            views = home.accessor_views(window.array, window.inner(layout))
             if views is None:
                 return
             const, writable = views

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from syncblob._formatting import counted, union
-from syncblob.blob.notebook_drawing import FEW, HomeSeen, Lent, MemorySeen, document
+from syncblob._formatting import quantity, union
+from syncblob.blob.notebook_drawing import FEW, LentRange, MemoryState, SideState, document
 from syncblob.devices import Side
 from syncblob.errors import NoDeviceError
 from syncblob.memory import Head, SyncedMemory
@@ -49,7 +49,7 @@ class Explanation:
         self.title: str = (
             f"Blob{named} of shape {blob.shape}, {blob.dtype.name}, {blob.nbytes} bytes{const}"
         )
-        data = _seen(blob, blob.memory)
+        data = _state_of(blob, blob.memory)
         self._memories = [("head", data)]
         device = f"{blob.device}, where operations run"
         self.rows: list[tuple[str, str]] = [("head", data.head), ("device", device)]
@@ -60,10 +60,10 @@ class Explanation:
         if diff is None:
             self.rows.append(("diff", "not created"))
         else:
-            seen = _seen(blob, diff)
-            self._memories.append(("diff head", seen))
+            state = _state_of(blob, diff)
+            self._memories.append(("diff head", state))
             self.rows += [
-                (f"diff {label}", text) for label, text in (("head", seen.head), *_rows(seen))
+                (f"diff {label}", text) for label, text in (("head", state.head), *_rows(state))
             ]
 
     def __str__(self) -> str:
@@ -83,14 +83,14 @@ class Explanation:
 
     def _repr_html_(self) -> str:
         """Return a drawing of the two sides for a notebook."""
-        return self.drawn(None)
+        return self.draw(None)
 
-    def drawn(self, values: str | None) -> str:
+    def draw(self, values: str | None) -> str:
         """Return the drawing, with the values of the Blob as text."""
         return document(self.title, values, self._memories, self._table())
 
 
-def _seen(blob: BlobCore, memory: SyncedMemory) -> MemorySeen:
+def _state_of(blob: BlobCore, memory: SyncedMemory) -> MemoryState:
     """Describe a memory of a Blob. Neither transfers nor synchronizes."""
     nbytes, layout = memory.nbytes, blob.layout
     side = blob.accelerator_side(memory)
@@ -100,26 +100,27 @@ def _seen(blob: BlobCore, memory: SyncedMemory) -> MemorySeen:
     for side in memory.buffers.all_sides:
         mine = memory.buffers.alike(side)
         loans = [x for x in memory.loans.of(side) if x.exposed or x.kind is not BORROW]
-        lent = [_lent(memory, side, loan) for loan in loans]
-        lent.sort(key=lambda one: (_LABELS.index(one.label), one.start, one.stop))
+        lent = [_describe_loan(memory, side, loan) for loan in loans]
+        lent.sort(key=lambda x: (_LABELS.index(x.label), x.start, x.stop))
         newest = union((run.start, run.stop) for run in runs if run.holders & mine)
         ended, allocated = [*_ended_borrows(memory, side)], memory.buffer(side) is not None
         contents = _contents(memory, side)
-        homes.append(HomeSeen(side, contents, allocated, newest, lent, ended))
+        homes.append(SideState(side, contents, allocated, newest, lent, ended))
     history = [str(transition) for transition in memory.history]
     view = layout.start, layout.stop
     gaps = "" if layout.gapless else ", with gaps"
     part = f"bytes {layout.start} to {layout.stop} of {nbytes}{gaps}"
-    return MemorySeen(head, nbytes, view, part, homes, history)
+    return MemoryState(head, nbytes, view, part, homes, history)
 
 
-def _lent(memory: SyncedMemory, side: Side, loan: Loan) -> Lent:
+def _describe_loan(memory: SyncedMemory, side: Side, loan: Loan) -> LentRange:
     """Describe an exposed range, or an alias, and since when it is stale."""
     start, stop = loan.start, loan.stop
     where = _bytes(memory, start, stop)
     if loan.exposed:
         whose = f"the {side.name.lower()} side, to an alias of unknown lifetime"
-        return Lent("exposed", f"{whose}, at {loan.place.line.described()}{where}", start, stop)
+        text = f"{whose}, at {loan.place.line.describe()}{where}"
+        return LentRange("exposed", text, start, stop)
     alike = memory.buffers.alike(side)
     lacking = sum(run.nbytes for run in memory.spans.lacking(start, stop, alike))
     text = f"{loan.described()}{where}{'; read-only' if loan.revoked else ''}"
@@ -127,11 +128,11 @@ def _lent(memory: SyncedMemory, side: Side, loan: Loan) -> Lent:
         noted = getattr(loan, "ended", None)
         since = "" if noted is None else f" since {_access_of(noted)}"
         text += f"; {'partly ' if lacking < stop - start else ''}stale{since}"
-    return Lent("stale alias" if lacking else "alias", text, start, stop)
+    return LentRange("stale alias" if lacking else "alias", text, start, stop)
 
 
 def _access_of(entry: Transition) -> str:
-    return f"{entry.reason} at {entry.place.line.described()}"
+    return f"{entry.reason} at {entry.place.line.describe()}"
 
 
 def _ended_borrows(memory: SyncedMemory, side: Side) -> Iterator[str]:
@@ -143,42 +144,42 @@ def _ended_borrows(memory: SyncedMemory, side: Side) -> Iterator[str]:
             origin = buffer.__array_interface__["data"][0]
             low, high = np.lib.array_utils.byte_bounds(array)
             where = _bytes(memory, low - origin, high - origin)
-        # To record each borrow would slow the accessors. None is older than the access that gave
-        # its side the contents.
+        # Accessors do not record where a borrow is made. A borrow is not older than the access that
+        # gave its side the contents.
         created = f"; created no earlier than {_access_of(made)}" if made else ""
         since = _access_of(ended)
         yield f"an array of the {side.name.lower()} side{where}; read-only since {since}{created}"
 
 
-def _rows(memory: MemorySeen) -> list[tuple[str, str]]:
+def _rows(memory: MemoryState) -> list[tuple[str, str]]:
     rows = [(home.side.name.lower(), home.contents) for home in memory.homes]
     rows += _picture(memory)
-    rows += [(lent.label, lent.text) for home in memory.homes for lent in home.lent[:FEW]]
+    rows += [(loan.label, loan.text) for home in memory.homes for loan in home.loans[:FEW]]
     rows += [
-        ("aliases", f"{len(home.lent) - FEW:,} more of the {home.side.name.lower()} side")
+        ("aliases", f"{len(home.loans) - FEW:,} more of the {home.side.name.lower()} side")
         for home in memory.homes
-        if len(home.lent) > FEW
+        if len(home.loans) > FEW
     ]
     rows += [("ended borrow", ended) for home in memory.homes for ended in home.ended]
     rows += [("then", transition) for transition in memory.history]
     return rows
 
 
-def _picture(memory: MemorySeen) -> list[tuple[str, str]]:
+def _picture(memory: MemoryState) -> list[tuple[str, str]]:
     """Draw the map and the ranges of aliases; nothing if all of them cover the whole memory."""
     nbytes = memory.nbytes
-    lent = {
-        home.side.name.lower(): [(one.start, one.stop) for one in home.lent]
+    loans = {
+        home.side.name.lower(): [(loan.start, loan.stop) for loan in home.loans]
         for home in memory.homes
     }
     parts = [memory.view, *(part for home in memory.homes for part in home.newest)]
-    parts += [part for ranges in lent.values() for part in ranges]
+    parts += [part for ranges in loans.values() for part in ranges]
     if all(part in {(0, nbytes), (0, 0)} for part in parts):
         return []
     rows = [
         (f"on the {home.side.name.lower()}", _bar(home.newest, nbytes)) for home in memory.homes
     ]
-    rows += [(f"{side} aliases", _bar(ranges, nbytes)) for side, ranges in lent.items() if ranges]
+    rows += [(f"{side} aliases", _bar(ranges, nbytes)) for side, ranges in loans.items() if ranges]
     if memory.view != (0, nbytes):
         rows.append(("this view", _bar([memory.view], nbytes)))
     return rows
@@ -239,15 +240,15 @@ def _contents(memory: SyncedMemory, side: Side) -> str:
     else:
         state = f"{held} bytes up to date" if held else "older contents"
     borrows = len([x for x in memory.loans.of(side) if x.kind is BORROW])
-    lent = f", {counted(borrows, 'writable borrow')}" if borrows else ""
+    writable = f", {quantity(borrows, 'writable borrow')}" if borrows else ""
     same = "the same " if side and alike & 1 else ""
-    return f"{where}{same}{nbytes} bytes, {state}{lent}{_note_on_speed(memory, side)}"
+    return f"{where}{same}{nbytes} bytes, {state}{writable}{_note_on_speed(memory, side)}"
 
 
 def _note_on_speed(memory: SyncedMemory, side: Side) -> str:
     accelerator = memory.accelerator
     if side is Side.HOST and accelerator is not None:
-        # A forked child cannot tell.
+        # A forked child cannot ask CUDA.
         with suppress(NoDeviceError):
             if not accelerator.is_page_locked(memory.buffer(side)):
                 return ", not page-locked: copies are slower"

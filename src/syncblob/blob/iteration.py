@@ -21,7 +21,7 @@ def iterate(blob: BlobCore) -> Iterator[Any]:
             # The Blob has another shape.
             array, shortcut = None, NO_SHORTCUT
         if shortcut.readable:
-            # A later change may lead to the same map.
+            # Once the shortcut is revoked, read again, even if the map is the same then.
             seen = None
         else:
             # While aliases may write on the other side, no shortcut can be used. Then only a change
@@ -48,7 +48,7 @@ def iterate_views(blob: AnyBlob, count: int) -> Iterator[AnyBlob]:
         if array is None or blob.known_memory is None:
             array = blob.viewable_array()
         view = None if array is None else blob.view_of_array(array, array[index])
-        # Not in use while the caller works, so that it can be evicted.
+        # Drop our reference while the caller works, so that the buffer can be evicted.
         array = None
         # Another thread may have replaced the buffer.
         yield get_item(blob, index) if view is None else view

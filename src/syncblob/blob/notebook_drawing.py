@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from syncblob._formatting import counted, union
+from syncblob._formatting import quantity, union
 from syncblob.blob.text import block_of, text_of
 from syncblob.devices import Side
 
@@ -37,7 +37,7 @@ _LEGEND = (
 )
 
 
-class Lent(NamedTuple):
+class LentRange(NamedTuple):
     """A range of bytes that other code may write."""
 
     label: str
@@ -46,29 +46,29 @@ class Lent(NamedTuple):
     stop: int
 
 
-class HomeSeen(NamedTuple):
+class SideState(NamedTuple):
     """One home of a memory at one moment."""
 
     side: Side
     contents: str
     allocated: bool
     newest: list[Range]  # in order
-    lent: list[Lent]
+    loans: list[LentRange]
     ended: list[str]  # borrows that have become read-only
 
 
-class MemorySeen(NamedTuple):
+class MemoryState(NamedTuple):
     """A memory at one moment."""
 
     head: str
     nbytes: int
     view: Range  # that of the Blob
     part: str  # the same in words
-    homes: list[HomeSeen]
+    homes: list[SideState]
     history: list[str]  # the last transitions, oldest first
 
 
-def values_shown(blob: BlobCore) -> str:
+def values_as_text(blob: BlobCore) -> str:
     """Return the values as text if that transfers nothing and reads no source; else say so."""
     memory, layout = blob.memory, blob.layout
 
@@ -85,7 +85,7 @@ def values_shown(blob: BlobCore) -> str:
 
 
 def document(
-    title: str, values: str | None, memories: Sequence[tuple[str, MemorySeen]], table: str
+    title: str, values: str | None, memories: Sequence[tuple[str, MemoryState]], table: str
 ) -> str:
     """Return the HTML of a Blob: its title, values if there are any, memories, and all in words."""
     parts = [f"<strong>{_escape(title)}</strong>"]
@@ -102,15 +102,16 @@ def _fact(label: str, text: str) -> str:
     return f"<div><b>{_escape(label)}</b> {_escape(text)}</div>"
 
 
-def _memory(memory: MemorySeen) -> Iterator[str]:
+def _memory(memory: MemoryState) -> Iterator[str]:
     nbytes = memory.nbytes
     for home in memory.homes:
-        lent = [(one.start, min(one.stop, nbytes), one.text) for one in home.lent[:FEW]]
-        rest = union((one.start, one.stop) for one in home.lent[FEW:])
-        lent += [(*part, "more aliases") for part in rest]
+        ranges = [(loan.start, min(loan.stop, nbytes), loan.text) for loan in home.loans[:FEW]]
+        rest = union((loan.start, loan.stop) for loan in home.loans[FEW:])
+        ranges += [(*part, "more aliases") for part in rest]
         # Host aliases are above the host's bytes, accelerator aliases below the accelerator's, so
         # that the bytes of both are next to each other.
-        strips = [_lane(home, nbytes), _strip([one for one in lent if one[0] < one[1]], nbytes)]
+        ranges = [part for part in ranges if part[0] < part[1]]
+        strips = [_lane(home, nbytes), _strip(ranges, nbytes)]
         pictures = "".join(strips if home.side else reversed(strips))
         fact = _fact(home.side.name.lower(), home.contents)
         yield f"<div style='{_BOX}'>{fact}{pictures if nbytes else ''}</div>"
@@ -119,7 +120,7 @@ def _memory(memory: MemorySeen) -> Iterator[str]:
         yield f"<div style='padding:0 9px'>{strip}{_fact('this view', memory.part)}</div>"
 
 
-def _lane(home: HomeSeen, nbytes: int) -> str:
+def _lane(home: SideState, nbytes: int) -> str:
     """Draw the bytes of a home; the newest are filled."""
     colour = (_HOST, _ACCELERATOR, _FURTHER)[min(home.side, 2)]
     other, opacity, frame = "older contents", 0.1, ""
@@ -133,7 +134,7 @@ def _lane(home: HomeSeen, nbytes: int) -> str:
         # A stroke of the same colour keeps even one byte of a gigabyte visible.
         f"<g fill='{colour}' stroke='{colour}'>{marks}</g>"
     )
-    newest = f"newest in {counted(len(home.newest), 'range')}" if home.newest else f"{other} only"
+    newest = f"newest in {quantity(len(home.newest), 'range')}" if home.newest else f"{other} only"
     return _svg(f"{home.side.name.lower()}, {nbytes} bytes: {newest}", body, _LANE)
 
 
@@ -143,7 +144,7 @@ def _strip(parts: Sequence[tuple[int, int, str]], nbytes: int, what: str = "alia
         return ""
     marks = _marks(parts, nbytes, _STRIP - 2)
     body = f"<g fill='currentColor' stroke='currentColor' fill-opacity='.5'>{marks}</g>"
-    return _svg(f"{what}: {counted(len(parts), 'range')}", body, _STRIP)
+    return _svg(f"{what}: {quantity(len(parts), 'range')}", body, _STRIP)
 
 
 def _marks(parts: Iterable[tuple[int, int, str]], nbytes: int, height: int) -> str:

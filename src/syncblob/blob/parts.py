@@ -21,7 +21,7 @@ def evict(blob: BlobCore, side: str) -> int:
     if side not in {"cpu", "gpu"}:
         raise ValueError(f'expected "cpu" or "gpu", got {side!r}')
     memory = blob.memory
-    # A Blob that is smaller than its memory stands for all of it, unless it is a view.
+    # A Blob that is no view evicts all of its memory, also what is beyond its shape.
     start, stop = (0, memory.nbytes) if blob.base is None else blob.layout.reach
     gone = Side.HOST if side == "cpu" else blob.accelerator_side(memory)
     freed = free(blob, gone, (start, stop))
@@ -40,7 +40,7 @@ def free(
     memory = blob.memory
     if not memory.windows(side) or (memory.loans.foreign >> side & 1 and not needed):
         return 0
-    # Drops the Blob's own arrays, those on the host, too.
+    # Drop the arrays that the Blob keeps, which would count as in use.
     blob.use_memory(memory)
     return memory.evict(side, *(reach or blob.layout.reach), needed=needed)
 
@@ -81,23 +81,23 @@ def _walk_views(blob: BlobCore, views: Sequence[Any]) -> Iterator[Any]:
         try:
             if following is not None:
                 view.prefetch()
-                # An array over it, so that it is not evicted for the next.
+                # Keep an array over this part, so that it is not evicted for the next one.
                 held = buffers.containing(blob.side, *of)
-                # Several windows have it if it was on the device already.
+                # No single window contains a part that came to the device in pieces.
                 seen = (
                     view.array_in(blob.home, CONST, "parts")
                     if held is None
                     else held.view(blob.home, view.layout, writable=False, own=True)
                 )
-                # Without room for two, the following part comes when it is used. This waits for
-                # nobody, because other threads may wait for the part before.
+                # Without room for two parts, the following one is transferred when it is used. Do
+                # not wait for room: other threads may wait for this part.
                 with suppress(MemoryError):
                     attempt(following.prefetch)
                 del held, seen
             yield view
         except BaseException:
-            # The walk ends. A part that cannot leave stays until room is needed, and nobody could
-            # catch an error of a walk that is given up.
+            # The walk was given up. A part that cannot be evicted now stays until room is needed.
+            # Nobody could catch an error here.
             for each in (view, following):
                 if each is not None:
                     with suppress(Exception):

@@ -33,7 +33,7 @@ def reduce(blob: BlobCore, protocol: Any) -> tuple[Callable[..., Any], tuple[Any
         )
         placed: tuple[Any, ...] = blob.shape, blob.dtype
         return _unpickle, (type(blob), placed, data, diff, where, blob.readonly)
-    # The name of data's block, and all of diff: offsets of views are equal in both.
+    # All bytes of diff, so that the offsets of a view are valid in both memories.
     access = CONST if blob.readonly else MUTABLE
     memory.array(Side.HOST, access, layout, "pickle")
     if access is MUTABLE:
@@ -89,7 +89,7 @@ def _memory(contents: Any, nbytes: int, where: tuple[str, str | None]) -> Synced
     else:
         array = np.frombuffer(contents, dtype=np.uint8)
         if array.flags.writeable and array.ctypes.data % _ALIGNMENT == 0:
-            # A buffer received for this Blob alone; pickle's own buffers are read-only.
+            # An out-of-band buffer is this Blob's alone; buffers inside a pickle are read-only.
             memory = SyncedMemory.adopting(array, device=device)
         else:
             memory = SyncedMemory(array.nbytes, device=device)

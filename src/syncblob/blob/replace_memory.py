@@ -105,7 +105,7 @@ class Replacements(BlobCore):
         accelerator = home if isinstance(home, Accelerator) else memory.accelerator
         buffer = buffer_of(array, side, accelerator, self.layout)
         if self.layout.nbytes < memory.nbytes and self.base is None:
-            # A Blob that is smaller than its memory leaves it for one of its own, as in Caffe.
+            # A Blob that is smaller than its memory gets another one, as in Caffe.
             successor = memory.successor(self.layout.nbytes)
             successor.replace_side(side, *buffer)
             _exchange(self, successor, action, diff=diff)
@@ -114,7 +114,7 @@ class Replacements(BlobCore):
         # Views of this Blob release the replaced buffer when they are next used.
         self.accessor_arrays = NOTHING_KEPT
         if not diff and self.raw_array is not None:
-            # Exchanges the array. Another thread may be about to use it, so it is never missing.
+            # Replace the array at once: another thread may be about to use it.
             self.current_array()
 
     def _share(self, other: Blob, action: str, *, diff: bool) -> None:
@@ -186,7 +186,7 @@ def assign(  # noqa: C901, PLR0913  # contents, where they go, and the reason
         except BaseException as error:
             if not written:
                 raise
-            # An interrupt, as the lock was released. The memory has to learn of the write first.
+            # An interrupt came as the lock was released. Let the memory learn of the write first.
             interrupt = error
 
     def finish() -> None:

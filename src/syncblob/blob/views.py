@@ -87,7 +87,7 @@ class Views(Copies, NdarrayMethods):
             return self.view_at(self.layout)
         wanted = numpy_dtype(dtype)
         if wanted not in SUPPORTED and not is_supported(wanted):
-            # An ndarray, as of NumPy's functions. `dtype` itself may be a type of ndarrays.
+            # As of NumPy's functions. `dtype` itself may be a subclass of ndarray.
             array: Any = self.const_view(HOST_DATA, "view").view(dtype)
             return array
         if self.home.native and wanted.alignment <= self.dtype.alignment:

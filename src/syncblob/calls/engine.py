@@ -511,9 +511,9 @@ class Plans(dict[Any, Callable[..., Any]]):
 class Functions(dict[Any, Plans]):
     """The plans of functions of one sort, of which another function returns the rules."""
 
-    def __init__(self, rules_of: Callable[..., Rules]) -> None:
+    def __init__(self, rules_of: Callable[..., Any]) -> None:
         super().__init__()
-        self._rules_of: Callable[..., Rules] = rules_of
+        self._rules_of: Callable[..., Any] = rules_of
 
     def __missing__(self, function: Any) -> Plans:
         """Make an entry for a function."""

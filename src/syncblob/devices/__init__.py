@@ -14,6 +14,7 @@ from syncblob.devices.choose_device import owner_of as owner_of
 from syncblob.devices.choose_device import register as register
 from syncblob.devices.choose_device import set_default_device as set_default_device
 from syncblob.devices.choose_device import set_memory_kind as set_memory_kind
+from syncblob.devices.choose_device import set_memory_limit as set_memory_limit
 from syncblob.devices.choose_device import simulated as simulated
 from syncblob.devices.choose_device import unregister as unregister
 from syncblob.devices.choose_device import use_device as use_device

@@ -194,7 +194,7 @@ class Home(ABC):
     def lend(self, array: Any) -> None:  # noqa: B027  # only some record it
         """Record that other code uses an array that `own_view` has returned."""
 
-    def kept_views(self, buffer: Any, layout: Layout) -> tuple[Any, Any] | None:
+    def accessor_views(self, buffer: Any, layout: Layout) -> tuple[Any, Any] | None:
         """Return two objects that Blobs keep, whose ``view()`` does again what `view` does.
 
         The arrays of the first need not be writable. None if there are none. Then each access calls

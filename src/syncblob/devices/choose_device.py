@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from contextvars import ContextVar
 from typing import Any, cast
 
@@ -140,6 +141,30 @@ def set_memory_kind(device: Device | str, kind: str) -> None:
     if kind not in {"shared", "separate"}:
         raise ValueError(f"expected 'shared' or 'separate', got {kind!r}")
     accelerator(device).share_memory(shared=kind == "shared")
+
+
+def set_memory_limit(device: Device | str, nbytes: int | None) -> AbstractContextManager[object]:
+    """Limit the bytes on an accelerator. Beyond it, buffers are evicted, or allocations fail.
+
+    Parameters
+    ----------
+    device
+        The accelerator.
+    nbytes
+        The limit; None for none.
+
+    Returns
+    -------
+    context manager
+        In a ``with`` statement, it restores the limit before at the end of the block.
+    """
+    limit = None if nbytes is None else operator.index(nbytes)
+    if limit is not None and limit < 1:
+        raise ValueError(f"expected a number of bytes, at least 1, or None, got {nbytes}")
+    home = accelerator(device)
+    end = ExitStack()
+    end.callback(home.limit_memory, home.limit_memory(limit))
+    return end
 
 
 def simulated(

@@ -605,7 +605,7 @@ class CudaBackend(Accelerator):
             pointer = cuda.MemoryPointer(memory, layout.offset)
             return self._cupy.ndarray(layout.shape, layout.dtype, pointer, layout.strides)
 
-    def kept_views(self, buffer: Any, layout: Layout) -> tuple[Any, Any]:
+    def accessor_views(self, buffer: Any, layout: Layout) -> tuple[Any, Any]:
         """Return an array twice, whose views are lent."""
         kept = _KeptView(self.order, self.own_view(buffer, layout, writable=True))
         return kept, kept
@@ -627,7 +627,7 @@ class CudaBackend(Accelerator):
         if array.device.id != self.device.index:
             raise DeviceMismatchError(
                 f"expected an array on {self.device}, got one of shape {array.shape} on "
-                f"cuda:{array.device.id}, at {user_line().described()}; arrays are not copied "
+                f"cuda:{array.device.id}, at {user_line().describe()}; arrays are not copied "
                 "between accelerators: copy it through the host"
             )
         with self._context:

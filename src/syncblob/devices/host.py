@@ -83,7 +83,7 @@ class NumpyHome(Home):
 
     own_view = view
 
-    def kept_views(
+    def accessor_views(
         self, buffer: NDArray[np.uint8], layout: Layout
     ) -> tuple[NDArray[Any], NDArray[Any]] | None:
         """Return a read-only and a writable array over a buffer."""

@@ -72,7 +72,7 @@ class PageLocked:
         self._lock = Lock()
 
     @property
-    def kept(self) -> int:
+    def free_nbytes(self) -> int:
         """The bytes of the blocks that were dropped."""
         free = sum([size * len(blocks) for size, blocks in list(self._free.items())])
         return free + sum([block.size for block in list(self._dropped)])
@@ -126,7 +126,7 @@ class PageLocked:
 
     def trim(self) -> None:
         """Give all free memory back if it is too much."""
-        if self.nbytes > MOST_KEPT and self.kept > MOST_KEPT:
+        if self.nbytes > MOST_KEPT and self.free_nbytes > MOST_KEPT:
             self.give_back()
 
     def give_back(self) -> bool:

@@ -27,7 +27,7 @@ import numpy as np
 
 from syncblob._formatting import human_bytes
 from syncblob._locks_lost_in_fork import Lock
-from syncblob._weak_list import Reference
+from syncblob._weak_list import Reference, WeakList
 from syncblob.devices.base import DLPACK_CPU, ENDING, NEEDED, Accelerator, Push
 from syncblob.devices.device import Device
 from syncblob.devices.host import NumpyHome
@@ -104,8 +104,7 @@ class SimulatedBackend(NumpyHome, Accelerator):
         self._roots: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
         self._countdowns: dict[str, int] = {}
         self._default_stream: SimulatedStream | None = None
-        # Nothing iterates over the set itself: streams vanish at any time.
-        self._streams: set[weakref.ref[SimulatedStream]] = set()
+        self._streams = WeakList()
         self.reset_counts()
 
     def share_memory(self, *, shared: bool) -> None:
@@ -170,7 +169,7 @@ class SimulatedBackend(NumpyHome, Accelerator):
     def stream(self, *, delay: float | None = None) -> SimulatedStream:
         """Make a stream for asynchronous uploads, with its own thread."""
         stream = SimulatedStream(self, delay)
-        self._streams.add(weakref.ref(stream, self._streams.discard))
+        self._streams.add(stream)
         return stream
 
     # --- the interface of backends ---------------------------------------------------------------
@@ -214,14 +213,14 @@ class SimulatedBackend(NumpyHome, Accelerator):
         ]
         # Views, which stay writable when a borrow becomes read-only.
         outputs = [(x.view(), x.copy()) for x in (*written, *made)]
-        for x, old in [*before, *((x, _poison(x)) for x in made)]:
+        for x, old in [*before, *((x, self.empty(x.shape, x.dtype)) for x in made)]:
             if x.flags.writeable:
                 x[...] = old
 
         def run() -> None:
             intact = all(x.tobytes() == old.tobytes() for x, old in before)
             for x, new in outputs:
-                x[...] = new if intact else _poison(x)
+                x[...] = new if intact else self.empty(x.shape, x.dtype)
 
         self._last = self._own_stream().submit(run, _AT_ONCE + 1)
         if ENDING:
@@ -264,11 +263,11 @@ class SimulatedBackend(NumpyHome, Accelerator):
                 root = self._roots[id(buffer)] = np.ndarray(buffer.nbytes, np.uint8, exporter)
         return super().view(root, layout, writable=writable)
 
-    def kept_views(
+    def accessor_views(
         self, buffer: NDArray[np.uint8], layout: Layout
     ) -> tuple[NDArray[Any], NDArray[Any]] | None:
         # `view` has to wait each time.
-        return None if self.shared else super().kept_views(buffer, layout)
+        return None if self.shared else super().accessor_views(buffer, layout)
 
     def alias(self, exporter: Any, layout: Layout) -> tuple[NDArray[Any], NDArray[Any]]:
         self.finish(None)
@@ -380,10 +379,8 @@ class SimulatedBackend(NumpyHome, Accelerator):
     def synchronize(self) -> None:
         """Wait for computations, and for the asynchronous uploads on all streams."""
         self.finish(None)
-        for reference in list(self._streams):
-            stream = reference()
-            if stream is not None:
-                stream.synchronize()
+        for stream in self._streams.living():
+            stream.synchronize()
 
     @property
     def dlpack_device(self) -> tuple[int, int]:
@@ -413,10 +410,6 @@ def _arrays(x: Any) -> list[NDArray[Any]]:
         return [x]
     items = x.values() if isinstance(x, dict) else x if isinstance(x, (list, tuple)) else ()
     return [array for item in items for array in _arrays(item)]
-
-
-def _poison(like: NDArray[Any]) -> NDArray[Any]:
-    return np.full(like.nbytes, POISON, np.uint8).view(like.dtype).reshape(like.shape)
 
 
 class _Block(Reference):
@@ -467,7 +460,7 @@ class SimulatedStream:
         """Queue a copy."""
         delay, last = self.backend.delay if self.delay is None else self.delay, self._last
         if delay or nbytes > _AT_ONCE or not (last is None or last.over):
-            return self._queued(copy, delay)
+            return self._enqueue(copy, delay)
         work = _Work(copy, delay)
         work.run()
         if not isinstance(work.error, Exception | None):
@@ -477,9 +470,9 @@ class SimulatedStream:
 
     def synchronize(self) -> None:
         """Block until everything queued so far has run."""
-        self._queued(lambda: None, 0.0).wait()
+        self._enqueue(lambda: None, 0.0).wait()
 
-    def _queued(self, function: Callable[[], None], delay: float) -> _Work:
+    def _enqueue(self, function: Callable[[], None], delay: float) -> _Work:
         if self._process != os.getpid():
             # In a forked child: the thread exists only in the parent.
             self._start()

@@ -17,28 +17,28 @@ if TYPE_CHECKING:
 watchers: list[Watcher] = []
 
 
-def begun(home: Home) -> Moment | None:
+def begin(home: Home) -> Moment | None:
     """Return the present moment of a home; None if nothing watches."""
     return home.moment() if watchers else None
 
 
-def ended(home: Home, name: str, beginning: Moment | None) -> None:
+def end(home: Home, name: str, beginning: Moment | None) -> None:
     """Tell the watchers of a computation, unless it began when nothing watched."""
     if beginning is not None:
-        end = home.moment()
+        now = home.moment()
         for watcher in [*watchers]:
-            watcher(home.device, name, beginning, end)
+            watcher(home.device, name, beginning, now)
 
 
 def run(
     home: Home, function: Callable[..., Any], args: tuple[Any, ...], keywords: Mapping[str, Any]
 ) -> Any:
     """Call a function with arrays of a home, and tell the watchers."""
-    beginning = begun(home)
+    beginning = begin(home)
     result = function(*args, **keywords)
     while isinstance(function, partial):
         function = function.func
     name = getattr(function, "__name__", type(function).__name__)
     # `SyncedMemory.write` calls a function by way of a deque.
-    ended(home, "write" if name == "deque" else name.lstrip("_"), beginning)
+    end(home, "write" if name == "deque" else name.lstrip("_"), beginning)
     return result

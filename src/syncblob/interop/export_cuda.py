@@ -57,26 +57,15 @@ def _require_dtype(layout: Layout, protocol: str) -> None:
 
 
 def array_over_memory(
-    memory: SyncedMemory,
-    side: Side,
-    layout: Layout,
-    access: Access,
-    protocol: str,
-    *,
-    target: object | None = None,
+    memory: SyncedMemory, side: Side, layout: Layout, access: Access, protocol: str, target: object
 ) -> tuple[Accelerator, Any]:
     """Return an accelerator, and an array over its side for the protocol of its library.
 
-    `target` is an object that only the consumer keeps; None makes no lease. Raises AttributeError
-    if the device's arrays do not have the protocol, or it does not support the dtype.
+    `target` is an object that only the consumer keeps. Raises AttributeError if the device's arrays
+    do not have the protocol, or it does not support the dtype.
     """
     home = require_protocol(memory, side, protocol)
     _require_dtype(layout, protocol)
-    if target is None:
-        memory.make_whole(side, layout, protocol)
-        array = memory.array(side, access, layout, protocol)
-        home.lend(array)
-        return home, array
     kind = "CUDA array interface" if protocol == CUDA else protocol
     return home, memory.export(side, access, layout, protocol, kind, target)
 

@@ -13,7 +13,6 @@ import numpy as np
 from syncblob._dtypes import is_bfloat16, register_for_dlpack
 from syncblob.arrays import dlpack_capsules
 from syncblob.devices import HOST, Side
-from syncblob.devices.host import NumpyHome
 from syncblob.errors import NoDeviceError
 from syncblob.memory import CONST, Access, SyncedMemory
 
@@ -70,7 +69,7 @@ def export(  # noqa: PLR0913  # the keywords of the protocol
     reported = memory.home(side).dlpack_device
     if side is not own and copy is False:
         # The host can read the memory of a simulated device.
-        if side is not Side.HOST or not isinstance(memory.home(own), NumpyHome):
+        if side is not Side.HOST or not memory.home(own).native:
             raise BufferError(
                 f"copy=False was asked for, and {memory.home(side).device} is not the device of "
                 f"this Blob, {memory.home(own).device}; .cpu and .gpu export the side that they "
@@ -94,7 +93,7 @@ def export(  # noqa: PLR0913  # the keywords of the protocol
             f"DLPack consumers such as torch take no negative strides, got {layout.strides}; "
             "use .copy(), or np.asarray() to read"
         )
-    if stream is not None and isinstance(home, NumpyHome):
+    if stream is not None and home.native:
         raise BufferError(f"{home.device} has no streams: expected stream=None, got {stream!r}")
     if copy:
         array = memory.copy_of(side, layout, "__dlpack__")
@@ -103,7 +102,7 @@ def export(  # noqa: PLR0913  # the keywords of the protocol
         # Without the negative strides of axes that have one element.
         array = memory.export(side, access, layout.forwards(), "__dlpack__", "DLPack")
         # NumPy sets the flag itself, according to the array.
-        flags = dlpack_capsules.READ_ONLY if readonly and not isinstance(home, NumpyHome) else 0
+        flags = dlpack_capsules.READ_ONLY if readonly and not home.native else 0
     return capsule_of(home, array, stream, max_version, reported, flags)
 
 

@@ -9,7 +9,6 @@ import numpy as np
 
 from syncblob.arrays.foreign import OrdinaryOperand
 from syncblob.devices.base import protocols
-from syncblob.devices.host import NumpyHome
 from syncblob.interop import export_cuda, export_dlpack, export_numpy
 from syncblob.memory import CONST, OVERWRITE, Access, Head, SyncedMemory
 
@@ -65,7 +64,7 @@ class SideView(OrdinaryOperand):
         """
         memory, side, layout = self._what()
         home = memory.home(side)
-        if not isinstance(home, NumpyHome):
+        if not home.native:
             raise TypeError(f"NumPy cannot reach memory on {home.device}; use .cpu")
         return export_numpy.to_ndarray(memory, layout, dtype, copy, side=side, access=self._access)
 
@@ -75,7 +74,7 @@ class SideView(OrdinaryOperand):
         NotImplemented if NumPy cannot access the memory.
         """
         memory, side, _ = self._what()
-        if not isinstance(memory.home(side), NumpyHome):
+        if not memory.home(side).native:
             return NotImplemented
 
         def array(x: Any) -> Any:
@@ -116,16 +115,11 @@ class SideView(OrdinaryOperand):
         memory, side, layout = self._what()
         if name == export_cuda.CUPY:
             return export_cuda.for_cupy(memory, side, self)
-        # Most consumers read the attribute twice: make one lease, but return the newest contents.
-        leased = any(lender is memory for lender, _ in self._lent)
-        access = self._access
-        if leased and memory.head_over(*layout.reach, side) is Head.HEAD_AT_GPU:
-            # The second read must not repeat a warning.
-            access = CONST
-        target = None if leased else self
-        home, array = export_cuda.array_over_memory(
-            memory, side, layout, access, name, target=target
-        )
+        # Most consumers read the attribute twice. The second read must not repeat a warning.
+        lent = any(lender is memory for lender, _ in self._lent)
+        newest = memory.head_over(*layout.reach, side) is Head.HEAD_AT_GPU
+        access = CONST if lent and newest else self._access
+        home, array = export_cuda.array_over_memory(memory, side, layout, access, name, self)
         # The consumer has only an address, which must stay valid as long as this object exists.
         self._lent.append((memory, array))
         return home.describe(array, readonly=self._access is CONST)

@@ -137,10 +137,7 @@ class Windows:
 
     def inside(self, start: int, stop: int) -> list[Window]:
         """Return the windows that lie in a range."""
-        first = bisect_left(self.all, start, key=_START)
-        # A window of no bytes may start where the range ends.
-        last = bisect_right(self.all, stop, key=_START)
-        return [window for window in self.all[first:last] if window.stop <= stop]
+        return [window for window in self.all if start <= window.start and window.stop <= stop]
 
     def exchange(self, nbytes: int, gone: Sequence[Window], *new: Window) -> Windows:
         """Return those of a memory without some neighbours, and with a new one in their place."""
@@ -218,15 +215,10 @@ class Buffers:
         if len(self.all_sides) == len(_PAIR):
             return _PAIR[1 - side]
         others = [other for other in self.all_sides if other is not side and holders >> other & 1]
-        for other in others if self.shared else ():
-            if self.alike(side) >> other & 1:
-                return other
-        if side:
-            reaches = self.home(side).reaches  # type: ignore[attr-defined]  # an accelerator
-            for other in others:
-                if other and reaches(self.home(other)):
-                    return other
-        return others[0]
+        home: Any = self.home(side)
+        alike = [other for other in others if self.alike(side) >> other & 1]
+        direct = (other for other in others if side and other and home.reaches(self.home(other)))
+        return next(itertools.chain(alike, direct, others))
 
     def within(self, side: int, start: int, stop: int) -> list[Window]:
         """Return the windows of a side that overlap a range."""
@@ -330,7 +322,7 @@ class Buffers:
         extend(
             error,
             f"{reason} needs {human_bytes(nbytes)} on {home.device} for {self.described(layout)}, "
-            f"at {user_line().described()}; {delete if home.can_hold(nbytes) else ''}work on parts "
+            f"at {user_line().describe()}; {delete if home.can_hold(nbytes) else ''}work on parts "
             "of it, as Blob.parts() does",
         )
 

@@ -95,7 +95,7 @@ class Transition(NamedTuple):
         copied = f", {self.copied}" if self.copied else ""
         head = self.after.name
         change = head if self.before is self.after else f"{self.before.name} -> {head}"
-        return f"{self.reason}: {change}{copied}, at {self.place.line.described()}"
+        return f"{self.reason}: {change}{copied}, at {self.place.line.describe()}"
 
 
 def first_write(reason: str, nbytes: int) -> Transition:

@@ -97,7 +97,7 @@ class Loan(Reference):
 
     def described(self) -> str:
         """Describe it, with the line that made it."""
-        line = self.place.line.described()
+        line = self.place.line.describe()
         if self.exposed:
             return f"the {self.side.name.lower()} side, exposed at {line}"
         return f"{self.named()}, created at {line}"
@@ -380,7 +380,7 @@ def announce(action: str, stale: set[Loan], announced: list[set[Loan]]) -> None:
         )
     if len(stale) == 1:
         (alias,) = stale
-        made = f"{alias.named()} stale (created at {alias.place.line.described()})"
+        made = f"{alias.named()} stale (created at {alias.place.line.describe()})"
         it, they, one = "it", "it", "a new one"
     else:
         named = sorted(stale, key=lambda alias: (alias.side, alias.start))[:_NAMED_AT_MOST]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from syncblob._formatting import counted, human_bytes
+from syncblob._formatting import human_bytes, quantity
 from syncblob.devices import Device, accelerator
 from syncblob.memory.operations import accelerators_in_use, pins, residents, settle
 
@@ -42,7 +42,7 @@ class MemoryRow(NamedTuple):
     def __str__(self) -> str:
         """Describe it in one line."""
         held = f": {self.holder}" if self.holder else ""
-        line = "" if self.line is None else f"; since {self.line.described()}"
+        line = "" if self.line is None else f"; since {self.line.describe()}"
         return f"{human_bytes(self.nbytes):>12}  {self.blob}{held}{line}"
 
 
@@ -97,7 +97,7 @@ def rows(home: Accelerator, reason: str = "") -> list[MemoryRow]:
             holder = ledger.loans.holder_in(side, start, stop)
             borrows = [each for each in ledger.loans.over(start, stop) if each.side is side]
             if not holder and borrows:
-                holder = counted(len(borrows), "writable borrow")
+                holder = quantity(len(borrows), "writable borrow")
             if not holder and ledger in operands:
                 holder = f"an operand of {reason}"
             if not holder and reason and home.is_seen(window.array):

@@ -74,7 +74,7 @@ class Transfer(NamedTuple):
         at = f" from byte {self.offset}" if self.offset else ""
         return (
             f"{noun(self.direction)} of {self.nbytes} bytes{named}{at} for {self.reason} at "
-            f"{self.line.described()}{again}"
+            f"{self.line.describe()}{again}"
         )
 
 

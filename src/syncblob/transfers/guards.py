@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 
-from syncblob._formatting import counted, noun
+from syncblob._formatting import noun, quantity
 from syncblob._locks_lost_in_fork import Lock
 from syncblob._source_lines import user_line
 from syncblob.devices import Device, home_of, supervisors, timed_computations
@@ -155,7 +155,7 @@ class TransferGuard(Guard):
     def limit_for(self, block: _Block, nbytes: int) -> str:
         """Return the limit that one more transfer would exceed in a block; empty if none."""
         if self._max_count is not None and block.count + 1 > self._max_count:
-            most = f"at most {counted(self._max_count, 'transfer')}"
+            most = f"at most {quantity(self._max_count, 'transfer')}"
             return most if self._max_count else "no transfers"
         if self._max_bytes is not None and block.nbytes + nbytes > self._max_bytes:
             return f"at most {self._max_bytes} bytes"
@@ -221,18 +221,15 @@ def max_transfers(count: int | None = None, bytes: int | None = None) -> Transfe
     return TransferGuard(count, bytes)
 
 
-def count_transfer(direction: str, nbytes: int, reason: str, name: str = "") -> Sequence[_Block]:
+def count_transfer(direction: str, nbytes: int, reason: str, name: str) -> Sequence[_Block]:
     """Count a transfer that is about to begin in the blocks of this context, if they permit it.
 
     Return the blocks, for `uncount_transfer` if the transfer fails. `name` is that of the Blob.
     """
-    running = running_guards.get()
-    if not running:
-        return ()
     blocks: list[_Block] = []
     # Threads may run in one context: no other transfer is checked before this one is counted.
     with _counting.held:
-        for guard, block in running:
+        for guard, block in running_guards.get():
             if isinstance(guard, TransferGuard) and not block.over:
                 limit = guard.limit_for(block, nbytes)
                 if limit:
@@ -249,7 +246,7 @@ def count_transfer(direction: str, nbytes: int, reason: str, name: str = "") -> 
     so_far = f" after {block.count} of {block.nbytes} bytes" if block.count else ""
     raise TransferGuardError(
         f"{allowed}, and {reason} needs {article} {noun(direction)} of {nbytes} bytes{named}"
-        f"{so_far}, at {user_line().described()}",
+        f"{so_far}, at {user_line().describe()}",
         allowed,
     )
 
@@ -336,7 +333,7 @@ def require_device(device: Device, name: str, advice: str = "") -> None:
             wanted = str(guard.device)
             raise DeviceGuardError(
                 f"only {wanted} may compute here, and {name} would run on {device}, at "
-                f"{user_line().described()}; "
+                f"{user_line().describe()}; "
                 + (advice or f'make its Blobs with device="{wanted}", or use .on("{wanted}")')
             )
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar, overload
 
-from syncblob._formatting import counted, noun
+from syncblob._formatting import noun, quantity
 from syncblob._locks_lost_in_fork import Lock
 from syncblob._source_lines import Place, SourceLine, user_line
 from syncblob.devices import Device, supervisors
@@ -58,8 +58,8 @@ class PingPong(NamedTuple):
         """Describe the ping-pong in one line."""
         return (
             f"{self.transfers} transfers of {self.nbytes} bytes to and fro between "
-            f"{self.upload_line.described()} (upload) and "
-            f"{self.download_line.described()} (download)"
+            f"{self.upload_line.describe()} (upload) and "
+            f"{self.download_line.describe()} (download)"
         )
 
 
@@ -78,7 +78,7 @@ class Thrashing(NamedTuple):
         """Describe it in one line."""
         return (
             f"{self.uploads} uploads of {self.nbytes} bytes bring back "
-            f"{counted(self.blobs, 'Blob')} that had been evicted, at {self.line.described()}"
+            f"{quantity(self.blobs, 'Blob')} that had been evicted, at {self.line.describe()}"
         )
 
 
@@ -99,7 +99,7 @@ class ManySmall(NamedTuple):
         """Describe it in one line."""
         return (
             f"{self.transfers} x {noun(self.direction)}, {self.nbytes} bytes in "
-            f"{self.seconds * 1e3:.3f} ms, for {self.reason} at {self.line.described()}; "
+            f"{self.seconds * 1e3:.3f} ms, for {self.reason} at {self.line.describe()}; "
             "one transfer of all of them takes about as long as one of these"
         )
 
@@ -354,19 +354,19 @@ class TransferLog:
         """Return a text with the totals, the lines that moved most, and the problems found."""
         totals = (
             f"{self._in_words()}, {self.seconds * 1e3:.3f} ms; "
-            f"{counted(self.avoided, 'transfer')} of {self.avoided_bytes} bytes avoided"
+            f"{quantity(self.avoided, 'transfer')} of {self.avoided_bytes} bytes avoided"
         )
         count = self._sum(0)
         parts = [totals]
         if len(self) < count:
-            parts.append(f"  the last {len(self)} of {counted(count, 'transfer')}:")
+            parts.append(f"  the last {len(self)} of {quantity(count, 'transfer')}:")
         groups = _groups(self, attrgetter("direction", "reason", "line", "name"))
         for key, of in sorted(groups.items(), key=lambda group: -_bytes_of(group[1])):
             direction, reason, line, name = key
             named = f" of {name}" if name else ""
             parts.append(
                 f"  {len(of)} x {noun(direction)}, {_bytes_of(of)} bytes{named} in "
-                f"{sum(x.seconds for x in of) * 1e3:.3f} ms, for {reason} at {line.described()}"
+                f"{sum(x.seconds for x in of) * 1e3:.3f} ms, for {reason} at {line.describe()}"
             )
             because = next((one.because for one in of if one.because), "")
             if because:
@@ -418,12 +418,12 @@ class TransferLog:
         return f"<TransferLog: {self._in_words()}>"
 
     def _in_words(self) -> str:
-        peers = counted(self.peer_copies, "peer copy", "peer copies")
+        peers = quantity(self.peer_copies, "peer copy", "peer copies")
         more = f", {peers} of {self.peer_bytes} bytes" if self.peer_copies else ""
         more += f", {self.shared} shared of {self.shared_bytes} bytes" if self.shared else ""
         return (
-            f"{counted(self.uploads, 'upload')} of {self.uploaded_bytes} bytes, "
-            f"{counted(self.downloads, 'download')} of {self.downloaded_bytes} bytes{more}"
+            f"{quantity(self.uploads, 'upload')} of {self.uploaded_bytes} bytes, "
+            f"{quantity(self.downloads, 'download')} of {self.downloaded_bytes} bytes{more}"
         )
 
 

@@ -7,7 +7,7 @@ from itertools import pairwise, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from syncblob._formatting import counted, human_bytes, union
+from syncblob._formatting import human_bytes, quantity, union
 from syncblob._optional import import_optional
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ def _height(bar: _Bar, highest: int) -> float:
 def _label(line: SourceLine, name: str, bars: Sequence[_Bar]) -> str:
     text = line.text if len(line.text) <= _TEXT else f"{line.text[: _TEXT - 1]}…"
     where = f"{Path(line.filename).name}:{line.lineno}"
-    number = counted(len(bars), "transfer" if bars[0].nbytes else "call")
+    number = quantity(len(bars), "transfer" if bars[0].nbytes else "call")
     return (
         f"{where}{f': {text}' if text else ''}\n{f'{name}: ' if name else ''}{number}, "
         f"{_amount(bars)}"

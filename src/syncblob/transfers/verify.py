@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from syncblob._locks_lost_in_fork import Lock
 from syncblob._source_lines import Place, user_instruction
 from syncblob._weak_list import Reference, WeakList
 from syncblob.devices import supervisors
@@ -30,8 +29,8 @@ if TYPE_CHECKING:
 # The number of exports of one memory that have ended and are still checked.
 _MOST_ENDED = 64
 
-_depth = 0
-_depth_lock = Lock()
+# The blocks that are open, in any thread.
+_blocks: set[object] = set()
 _watches = WeakList()
 
 
@@ -61,24 +60,21 @@ def verified_const() -> Iterator[None]:
     >>> caught[0].category.__name__
     'ConstWriteWarning'
     """
-    global _depth  # noqa: PLW0603  # a switch for the whole process
     block = object()
-    with _depth_lock.held:
-        _depth += 1
     try:
+        _blocks.add(block)
         supervisors.add(block)
         yield
     finally:
         supervisors.discard(block)
-        with _depth_lock.held:
-            _depth -= 1
-        for watch in [] if _depth else _watches.living():
+        _blocks.discard(block)
+        for watch in [] if _blocks else _watches.living():
             watch.compare_if_idle()
 
 
 def verifying() -> bool:
     """Tell whether const exports are to be checked."""
-    return _depth > 0
+    return bool(_blocks)
 
 
 class Check(Reference):
@@ -103,7 +99,7 @@ class Check(Reference):
         line = place.line
         warnings.warn_explicit(
             f"{place.library or 'a consumer'} wrote through the const {self.kind} export of "
-            f"the {self.side.name.lower()} side made at {line.described()}; the other side may "
+            f"the {self.side.name.lower()} side made at {line.describe()}; the other side may "
             "hold older contents now",
             ConstWriteWarning,
             line.filename,

@@ -10,16 +10,6 @@ import syncblob
 from syncblob.caffe.convert import writable_extensions
 
 
-def test_options_reach_the_conversion(run, small_model, tmp_path):
-    target = tmp_path / "x.caffemodel"
-    layers = ["--layers", "conv*", "--layers", "data"]
-    done = run("convert", small_model, target, *layers, "--dtype", "float64")
-    assert (done.status, "Left out" in done.out) == (0, False)
-    with syncblob.open_model(target) as found:
-        assert list(found) == ["data", "conv1"]
-        assert {blob.dtype.name for blob in found["conv1"].blobs} == {"float64"}
-
-
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
@@ -72,27 +62,6 @@ def test_the_help_names_every_format(run):
 
 
 # --- checkpoints ---------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def checkpoint(tmp_path):
-    """Save two nets in one file, of which the second has twice the values of the first."""
-    torch = pytest.importorskip("torch")
-    nets = {
-        name: {"conv.weight": torch.full((2, 1, 1, 1), float(value)), "conv.bias": torch.ones(2)}
-        for value, name in enumerate(("model", "ema"), 1)
-    }
-    torch.save({**nets, "epoch": 3, "rng": torch.ones(1)}, tmp_path / "x.pt")
-    return tmp_path / "x.pt"
-
-
-def test_several_nets(run, checkpoint):
-    done = run("inspect", checkpoint)
-    assert done.status == 0
-    assert "ema.conv    (2, 1, 1, 1)" in done.out
-    made = checkpoint.with_name("x.npz")
-    assert run("convert", checkpoint, made, "--layers", "ema.*").status == 0
-    assert np.load(made)["ema.conv.weight"].ravel().tolist() == [2, 2]
 
 
 def test_a_note_on_names_that_caffe_does_not_find(run, tmp_path):

@@ -220,16 +220,6 @@ def converted(model, tmp_path, extension):
     return path
 
 
-@pytest.mark.parametrize("extension", ["safetensors", "npz", "h5", "caffemodel", "caffemodel.h5"])
-def test_values_are_read_when_they_are_touched_and_not_after_closing(model, tmp_path, extension):
-    with open_weights(converted(model, tmp_path, extension)) as weights:
-        blob, *blobs = weights.tensors.values()
-        assert {each.head for each in (blob, *blobs)} == {syncblob.Head.UNINITIALIZED}
-    if extension != "caffemodel.h5":
-        with pytest.raises(Exception, match="closed"):
-            blob.cpu_data()
-
-
 # --- other programs read files of syncblob -------------------------------------------------------
 
 

@@ -83,15 +83,11 @@ def _bar(title: str, total: int) -> Iterator[Callable[[int], object]]:
         from rich.console import Console  # optional, and only for a terminal
         from rich.progress import Progress  # optional, and only for a terminal
     except ImportError:
-        stream, before = sys.stderr, -1
+        stream = sys.stderr
 
         def show(done: int) -> None:
-            nonlocal before
-            percent = min(100, 100 * done // max(1, total))
-            if percent != before:
-                before = percent
-                stream.write(f"\r{title} {percent} %")
-                stream.flush()
+            stream.write(f"\r{title} {min(100, 100 * done // max(1, total))} %")
+            stream.flush()
 
         try:
             yield show

@@ -58,8 +58,6 @@ def open_definition(
         model = ModelFile.from_net(net, phase=phase)
     except ValueError as error:
         raise ModelFileError(str(error), path=path) from error
-    if not model.layers:
-        raise ModelFileError("expected a definition, got a text without layers", path=path)
     facts = _FACTS | {"ignored": ignored}
     try:
         inferred = model.infer_shapes(shapes)

@@ -13,7 +13,7 @@ from syncblob.caffe.commands.console import (
     progress,
 )
 from syncblob.caffe.convert import DTYPES, Conversion, plan_conversion, writable_extensions
-from syncblob.formats import counted, human_bytes
+from syncblob.formats import human_bytes, quantity
 
 SUMMARY = "convert weights to another format"
 DESCRIPTION = f"""\
@@ -88,8 +88,8 @@ def _show(conversion: Conversion, *, dry_run: bool) -> None:
         print_table(rows, title="Tensors", right=["size"])
     blobs = result.tensors.values()
     print_line(
-        f"\n{counted(len(blobs), 'tensor')}, "
-        f"{counted(sum(blob.size for blob in blobs), 'parameter')}, {human_bytes(result.nbytes)} "
+        f"\n{quantity(len(blobs), 'tensor')}, "
+        f"{quantity(sum(blob.size for blob in blobs), 'parameter')}, {human_bytes(result.nbytes)} "
         f"{'would be written' if dry_run else 'written'}"
     )
     for name, text in (("Left out", conversion.left_out), ("Note", conversion.note)):

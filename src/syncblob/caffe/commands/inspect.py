@@ -32,7 +32,7 @@ from syncblob.caffe.messages.pieces import on_progress
 from syncblob.caffe.messages.prototxt import definition_text
 from syncblob.caffe.messages.string_fields import unknown_fields
 from syncblob.errors import ModelFileError
-from syncblob.formats import Blob, counted, human_bytes
+from syncblob.formats import Blob, human_bytes, quantity
 
 _EXTENSIONS = [*writable_extensions(), ".solverstate", ".prototxt"]
 _FILES = fill(f"Files may be {', '.join(_EXTENSIONS)}.", 79)
@@ -248,7 +248,7 @@ def show(found: Mapping[str, Any]) -> None:
         print_table(rows, title="Statistics", right=[*rows[0]][1:])
     if found["net"] is not None and not found["refused"] and not found["missing"]:
         totals = found["totals"]
-        counts = [counted(totals[f"{noun}s"], noun) for noun in ("layer", "blob", "parameter")]
+        counts = [quantity(totals[f"{noun}s"], noun) for noun in ("layer", "blob", "parameter")]
         print_line(f"\n{', '.join(counts)}, {human_bytes(totals['bytes'])} of weights")
 
 
@@ -311,7 +311,7 @@ def _notes(found: Mapping[str, Any]) -> Iterator[str]:
         )
     if found["unreadable"]:
         count, first = len(found["unreadable"]), next(iter(found["unreadable"].values()))
-        yield f"Not shown: the layers of {counted(count, 'tensor')} that cannot be read: {first}."
+        yield f"Not shown: the layers of {quantity(count, 'tensor')} that cannot be read: {first}."
 
 
 def _numbers(stats: Mapping[str, float | None]) -> dict[str, str]:

@@ -18,7 +18,7 @@ import numpy as np
 import syncblob
 from syncblob.caffe import Layer, ModelFile, save_model
 from syncblob.caffe.commands.console import print_facts, print_line, printable
-from syncblob.formats import counted, human_bytes
+from syncblob.formats import human_bytes, quantity
 
 SUMMARY = "see what is shared and what moves"
 DESCRIPTION = """\
@@ -112,7 +112,7 @@ def run(_arguments: argparse.Namespace) -> int:
                     print_line()
                     for line in block.splitlines():
                         _run_line(line, names, log)
-    moved = f"{counted(log.uploads, 'upload')} and {counted(log.downloads, 'download')}"
+    moved = f"{quantity(log.uploads, 'upload')} and {quantity(log.downloads, 'download')}"
     print_line(f"\n{moved}, {human_bytes(log.nbytes)}")
     return 0
 

@@ -7,7 +7,7 @@ biases.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -15,7 +15,7 @@ import numpy as np
 
 from syncblob.caffe import Layer, ModelFile, mark_legacy, open_model, read_blob
 from syncblob.caffe.convert.pytorch import flatten
-from syncblob.caffe.convert.weights import LayerWeights, Weights, for_others, name_tensors, squeeze
+from syncblob.caffe.convert.weights import LayerWeights, Weights, for_others, name_tensors
 from syncblob.caffe.files.caffe_hdf5 import plan_edit, plan_tree, read_tree
 from syncblob.caffe.files.model import plan_new
 from syncblob.caffe.messages.fields import Write, pad_axes
@@ -71,19 +71,11 @@ def plan(weights: Weights, *, hdf5: bool = False) -> Write:
     return plan_new(as_model(weights), hdf5=hdf5, write_diff=False)
 
 
-plan_hdf5: Callable[[Weights], Write] = partial(plan, hdf5=True)
-
-
 def for_caffe(layers: Iterable[LayerWeights]) -> tuple[LayerWeights, ...]:
     """Replace each layer with the tensors of a PyTorch BatchNorm module by two layers."""
     layers = tuple(layers)
     taken = {each.layer.name for each in layers}
     return tuple(made for each in layers for made in _batch_norm(each, taken))
-
-
-def for_caffe_hdf5(layers: Iterable[LayerWeights]) -> list[LayerWeights]:
-    """Do as `for_caffe`, and remove the axes of the older formats."""
-    return squeeze(for_caffe(layers))
 
 
 def _batch_norm(each: LayerWeights, taken: set[str]) -> Iterator[LayerWeights]:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,6 +24,7 @@ from syncblob.caffe.convert.weights import (
     blob_from,
     for_others,
     has_transpose,
+    squeeze,
 )
 from syncblob.caffe.files.caffe_hdf5 import read_state
 from syncblob.caffe.files.file_types import BY_NAME, MESSAGES, FileType, type_of, type_of_name
@@ -32,7 +34,7 @@ from syncblob.caffe.messages.open_file import OpenFile
 from syncblob.caffe.messages.string_fields import require_type
 from syncblob.caffe.messages.wire import WireReader
 from syncblob.errors import ModelFileError, SyncblobError
-from syncblob.formats import Blob, as_dtype, counted, is_bfloat16
+from syncblob.formats import Blob, as_dtype, is_bfloat16, quantity
 
 
 class Format(NamedTuple):
@@ -51,7 +53,9 @@ class Format(NamedTuple):
 
 FORMATS = {
     "caffemodel.h5": Format(
-        caffe_files.read_hdf5, caffe_files.plan_hdf5, caffe_files.for_caffe_hdf5
+        caffe_files.read_hdf5,
+        partial(caffe_files.plan, hdf5=True),
+        lambda layers: squeeze(caffe_files.for_caffe(layers)),
     ),
     # Here alone Caffe leaves the axes of the older formats out of account.
     "caffemodel": Format(caffe_files.read, caffe_files.plan, caffe_files.for_caffe),
@@ -179,7 +183,7 @@ class Conversion(AbstractContextManager["Conversion"]):
         if any(field.name != "name" for layer in layers for field, _ in layer.proto.ListFields()):
             lost.append("types and settings of the layers")
         if empty := sum(not layer.blobs for layer in layers):
-            lost.append(counted(empty, "layer") + " without weights")
+            lost.append(quantity(empty, "layer") + " without weights")
         return ", and ".join(lost)
 
     @property

@@ -27,7 +27,7 @@ from syncblob.caffe.messages.open_file import OpenFile
 from syncblob.caffe.messages.pieces import BlobValues, Piece, write_pieces
 from syncblob.caffe.messages.string_fields import parse
 from syncblob.errors import ModelFileError
-from syncblob.formats import NAMES, counted
+from syncblob.formats import NAMES, quantity
 
 # The names of dtypes in files, in the order of `NAMES`; there is none for complex128.
 _IN_FILES = "BOOL I8 I16 I32 I64 U8 U16 U32 U64 F16 F32 F64 C64"
@@ -144,7 +144,7 @@ def plan(weights: Weights) -> Write:
     if len(text) > _MOST_HEADER:
         raise ValueError(
             f"the header of a safetensors file has at most {_MOST_HEADER:,} bytes, and that of "
-            f"{counted(len(ordered), 'tensor')} would have {len(text):,}; write .npz"
+            f"{quantity(len(ordered), 'tensor')} would have {len(text):,}; write .npz"
         )
     return partial(write_pieces, [len(text).to_bytes(_LENGTH_BYTES, "little"), text, *pieces])
 

@@ -25,7 +25,6 @@ from syncblob.caffe.messages.fields import Array, DType, Shape
 from syncblob.caffe.messages.lazy_blobs import lazy_blob
 from syncblob.caffe.messages.open_file import FileReference, OpenFile
 from syncblob.caffe.messages.read_blobproto import BlobIndex
-from syncblob.caffe.messages.string_fields import is_utf8
 from syncblob.caffe.messages.values import Runs, Values
 from syncblob.errors import ModelFileError
 from syncblob.formats import Blob, as_dtype, as_shape
@@ -167,11 +166,13 @@ class Weights(AbstractContextManager["Weights"]):
     def require_utf8(self) -> None:
         """Raise ValueError if the name of a tensor is not UTF-8, for formats that need it."""
         for each in self.layers:
-            if not all(map(is_utf8, each.tensors)):
+            try:
+                "".join(each.tensors).encode()
+            except UnicodeEncodeError as error:
                 raise ValueError(
                     f"layer {each.layer.name!r}: expected a name in UTF-8, which {self.kind} "
                     f"needs; rename it (model.rename), or write .caffemodel, .h5 or .pt"
-                )
+                ) from error
 
     def source_file(self) -> OpenFile | None:
         """Return the file whose other contents are written again; None if there is none."""

@@ -84,10 +84,6 @@ class Part:
         stop = min(self.stop, self.start + _LONGEST_NAME)
         return _CONTROL.search(bytes(self.contents.read(self.start, stop))) is None
 
-    def is_name(self) -> bool:
-        """Return whether it may be a name: a text, or at least no message."""
-        return self.is_text() or not self.fields
-
 
 # --- writing --------------------------------------------------------------------------------------
 
@@ -211,7 +207,8 @@ def _why_no_net(message: Part) -> str:
 
 def _why_no_name(message: Part, number: int) -> str:
     """Return what speaks against the names in fields of a number; ``""`` for nothing."""
-    return "" if all(map(Part.is_name, message.parts(number))) else "its name is a message"
+    are_names = all(part.is_text() or not part.fields for part in message.parts(number))
+    return "" if are_names else "its name is a message"
 
 
 def _is_layer(kind: type[LayerParameter | V1LayerParameter], part: Part) -> bool:
@@ -248,16 +245,15 @@ def _framework_of(message: Part, path: str) -> str:
         # Fields 3 and 4 of a blob are height and width, and numbers.
         "a model of PaddlePaddle, without weights (ProgramDesc)": paddle
         and {(3, _LENGTH), (4, _LENGTH)} & inner[1],
+        # A node has a name, an operation, inputs and attributes.
         "a graph of TensorFlow (GraphDef)": numbers <= {1, 2, 3, 4}
-        and any(map(_is_node, message.parts(1))),
+        and any(
+            {(1, _LENGTH), (2, _LENGTH)} <= part.kinds <= {(at, _LENGTH) for at in range(1, 9)}
+            for part in message.parts(1)
+        ),
         "a net of Caffe2 (NetDef)": not versioned and any(map(_is_operator, message.parts(2))),
     }
     return next((words for words, fit in fits.items() if fit), "")
-
-
-def _is_node(part: Part) -> bool:
-    """Return whether it is a node of TensorFlow: a name, an operation, inputs and attributes."""
-    return {(1, _LENGTH), (2, _LENGTH)} <= part.kinds <= {(at, _LENGTH) for at in range(1, 9)}
 
 
 def _is_operator(part: Part) -> bool:

@@ -26,10 +26,10 @@ from syncblob.formats import (
     Device,
     SyncedMemory,
     accessed_ranges,
+    before_reshape,
     is_untouched,
     memory_of,
     shows,
-    unshaped,
     untouched_values,
 )
 
@@ -50,7 +50,7 @@ def lazy_blob(file: OpenFile, index: BlobIndex, device: Device | None = None) ->
 
 def independent_copy(blob: Blob, memo: dict[int, Any]) -> Blob:
     """Copy a Blob as `copy.deepcopy` does, but leave unread values in the file."""
-    whole = unshaped(blob)
+    whole = before_reshape(blob)
     if whole is not blob and id(blob) not in memo:
         made = memo[id(blob)] = independent_copy(whole, memo).reshape(blob.shape)
         return made

@@ -257,7 +257,10 @@ class MessageIndex(Generic[M]):
             if inner is not None and inner.name in _WALKED:
                 inside = self._without_values(inner, found.start, found.stop)
                 new = length_field(found.number, bytes(inside))
-            elif kind is BlobProto.DESCRIPTOR and _has_values(found):
+            elif kind is BlobProto.DESCRIPTOR and (
+                found.number in _VALUES
+                or (found.number in (RAW_DATA, RAW_DIFF) and found.wire_type is WireType.LENGTH)
+            ):
                 self._blobs[-1].values.setdefault(found.number, []).append(found)
                 new = b""
             elif caffes is not None and caffes.name == "name" and kind.name != "NetParameter":
@@ -271,8 +274,3 @@ class MessageIndex(Generic[M]):
         if kind.name in _LAYERS:
             reader.layer = None
         return rest
-
-
-def _has_values(field: Field) -> bool:
-    is_raw = field.number in (RAW_DATA, RAW_DIFF) and field.wire_type is WireType.LENGTH
-    return is_raw or field.number in _VALUES

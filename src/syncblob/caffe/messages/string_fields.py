@@ -50,11 +50,6 @@ def escape(name: str) -> str:
     )
 
 
-def is_utf8(text: str) -> bool:
-    """Return whether a string has no bytes that are not UTF-8."""
-    return text.isascii() or text == encode_text(text).decode(errors="replace")
-
-
 def put_texts(message: Message, name: str, texts: Iterable[str | bytes]) -> None:
     """Set a field to strings; a singular field to the last of them."""
     number = message.DESCRIPTOR.fields_by_name[name].number

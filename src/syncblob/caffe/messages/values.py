@@ -78,7 +78,6 @@ class Runs(Values):
 
     @property
     def count(self) -> int:
-        """Number of values."""
         return sum(run.count for run in self.runs)
 
     def read_into(self, contents: Any, target: Array, *, first: int = 0) -> None:
@@ -117,7 +116,6 @@ class Rows(Values):
 
     @property
     def count(self) -> int:
-        """Number of values."""
         return math.prod(self.shape)
 
     def read_into(self, contents: Any, target: Array, *, first: int = 0) -> None:

@@ -74,7 +74,11 @@ def copy_trained_layers(
         if name not in found and (layer.blobs or expected_blobs(layer.proto))
     ]
     for blob, theirs in writes:
-        _copy_values(blob, theirs)
+        values = untouched_values(theirs)
+        blob.copy_from((theirs if values is None else values).reshape(blob.shape))
+        if had_diff(theirs):
+            values = untouched_values(theirs, diff=True)
+            blob.diff.copy_from((theirs.diff if values is None else values).reshape(blob.shape))
     for name, new_entries in made.items():
         layers[name].blobs.put(new_entries)
     copied = [name for name, layer in layers.items() if name in found and layer.blobs]
@@ -136,15 +140,6 @@ def _new_entry(match: _Match, owner: _Match) -> Entry:
     if blob.shape != owner.shape:
         blob = blob.reshape(owner.shape)
     return Entry(blob, owner.entry.legacy and len(owner.shape) == LEGACY_AXES)
-
-
-def _copy_values(blob: Blob, theirs: Blob) -> None:
-    """Write a blob of the source into one of the target, and a gradient from its file."""
-    values = untouched_values(theirs)
-    blob.copy_from((theirs if values is None else values).reshape(blob.shape))
-    if had_diff(theirs):
-        values = untouched_values(theirs, diff=True)
-        blob.diff.copy_from((theirs.diff if values is None else values).reshape(blob.shape))
 
 
 def _match_blobs(

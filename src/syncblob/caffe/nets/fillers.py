@@ -38,21 +38,15 @@ def fill_blob(
 
 
 def _uniform(shape: Shape, low: float, high: float, random: np.random.Generator) -> _Values:
-    values = random.random(shape, np.float32)
-    values *= np.float32(high - low)
-    values += np.float32(low)
-    return values
+    return random.random(shape, np.float32) * np.float32(high - low) + np.float32(low)
 
 
 def _normal(shape: Shape, std: float, random: np.random.Generator) -> _Values:
-    values = random.standard_normal(shape, np.float32)
-    values *= np.float32(std)
-    return values
+    return random.standard_normal(shape, np.float32) * np.float32(std)
 
 
 def _gaussian(shape: Shape, filler: FillerParameter, random: np.random.Generator) -> _Values:
-    values = _normal(shape, filler.std, random)
-    values += np.float32(filler.mean)
+    values = _normal(shape, filler.std, random) + np.float32(filler.mean)
     if filler.sparse >= 0:
         # On average, `sparse` entries along the first axis are nonzero.
         values *= random.random(shape, np.float32) < filler.sparse / shape[0]

@@ -21,7 +21,7 @@ from syncblob.caffe.messages.string_fields import (
     require_complete,
     require_list,
 )
-from syncblob.formats import Blob, memory_of, unshaped
+from syncblob.formats import Blob, before_reshape, memory_of
 
 M = TypeVar("M", bound="Message")
 
@@ -218,7 +218,7 @@ class Entry(NamedTuple):
     legacy: bool = False
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _restore, (unshaped(self.blob), self.blob.shape, self.legacy)
+        return _restore, (before_reshape(self.blob), self.blob.shape, self.legacy)
 
 
 def _restore(blob: Blob, shape: Shape, legacy: bool) -> Entry:

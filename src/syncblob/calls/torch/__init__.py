@@ -8,6 +8,13 @@ no transfer.
 
 from syncblob.calls.torch.blob_parameters import BlobParameter, parameter_over, put_over
 from syncblob.calls.torch.tensors import tensor_over
-from syncblob.calls.torch.torch_function import call, call_untraced
+from syncblob.calls.torch.torch_function import call_untraced, functions
 
-__all__ = ["BlobParameter", "call", "call_untraced", "parameter_over", "put_over", "tensor_over"]
+__all__ = [
+    "BlobParameter",
+    "call_untraced",
+    "functions",
+    "parameter_over",
+    "put_over",
+    "tensor_over",
+]

@@ -18,7 +18,7 @@ from syncblob.calls.nested import instances, replaced
 from syncblob.calls.results import forgets_newest, overwrite
 from syncblob.calls.torch import tensors as over
 from syncblob.calls.torch.devices import device_of_tensors
-from syncblob.calls.torch.tensors import Loan, host_loan
+from syncblob.calls.torch.tensors import Loan, loan_of
 from syncblob.devices import HOST, timed_computations
 from syncblob.devices.cuda import CudaBackend
 from syncblob.memory import CONST, MUTABLE, has_written, in_room
@@ -85,7 +85,7 @@ class Call:
         beginning = None
         try:
             self._prepare()
-            beginning = timed_computations.begun(home) if plan.computes else None
+            beginning = timed_computations.begin(home) if plan.computes else None
             if plan.written or home is HOST:
                 return self._finish(self._compute())
             return self._finish(in_room(home, plan.name, torch.OutOfMemoryError, self._compute))
@@ -98,13 +98,10 @@ class Call:
                 # CuPy's stream, on which transfers wait, comes after torch's.
                 home.order.join()
                 home.order.note([loan.owner for _, loan in self._read.values()])
-            timed_computations.ended(home, plan.name, beginning)
+            timed_computations.end(home, plan.name, beginning)
 
     def _compute(self) -> Any:
-        plan, operands = self._plan, self._operands
-        split = len(operands) - len(plan.names)
-        named = dict(zip(plan.names, operands[split:], strict=True))
-        return plan.function(*operands[:split], **named)
+        return self._plan.compute(*self._operands)
 
     # --- before ----------------------------------------------------------------------------------
 
@@ -113,14 +110,14 @@ class Call:
         plan, operands = self._plan, self._operands
         for place in plan.shape_only:
             operands[place] = over.empty(operands[place].layout, self._device)
-        for place in (*plan.read, *plan.nested):
+        for place in plan.read:
             operands[place] = replaced(operands[place], BlobCore, self._read_tensor)
         # Last, because inputs must be on this side before their memory is written.
         for place, whole in plan.written.items():
             write = partial(self._written_tensor, whole=whole)
             operands[place] = replaced(operands[place], BlobCore, write)
         if plan.written:
-            for place in {*plan.read, *plan.tensors, *plan.nested} - plan.written.keys():
+            for place in {*plan.read} - plan.written.keys():
                 operands[place] = replaced(operands[place], torch.Tensor, self._apart)
         if isinstance(self._home, CudaBackend):
             self._home.order.join()
@@ -143,10 +140,7 @@ class Call:
             return known[1]
         loan = None
         if self._keeps and all(y.memory is not memory for y in self._written):
-            if self._home is HOST:
-                loan = host_loan(x, self._plan.name)
-            else:
-                loan = over.cuda_loan(x, self._home, self._plan.name)
+            loan = loan_of(x, self._home, self._plan.name)
         if loan is None:
             reason = self._plan.name
             loan = Loan(*over.tensor_over_memory(memory, layout, self._home, CONST, reason))
@@ -286,7 +280,7 @@ def give(result: Any, lent: Sequence[Lent], home: Home, plan: Plan) -> Any:
         if loan not in aliases:
             aliases.append(loan)
             loan.become_alias(x, home, plan.name)
-            plan.views = plan.lone
+            plan.views = plan.lone >= 0
 
     for x, loan in lent:
         if loan.was_written:

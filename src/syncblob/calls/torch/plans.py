@@ -10,7 +10,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from types import NoneType
 from typing import Any, NamedTuple
 
@@ -18,7 +17,8 @@ import torch
 
 from syncblob.blob.core import BlobCore
 from syncblob.calls.nested import NESTED, instances
-from syncblob.calls.texts import can_be_written
+from syncblob.calls.tables import split_keys
+from syncblob.calls.texts import arguments, can_be_written, compiler
 
 # They use only the shapes and dtypes of Blobs. The ``*_like`` functions read the later arguments,
 # such as a `fill_value`.
@@ -60,16 +60,16 @@ _RECEIVED = {name: to for to, names in _RECEIVERS.items() for name in names.spli
 
 @dataclass(slots=True, eq=False)
 class Plan:
-    """The plan of the calls of one function with one pattern of arguments.
+    """What the calls of one function do with arguments of certain types.
 
     Arguments are numbered: first the positional ones, then the keyword arguments.
     """
 
     function: Callable[..., Any]
-    kinds: Sequence[_Pattern]
-    """The pattern of its arguments."""
     names: tuple[str, ...]
     """The names of the keyword arguments, which come last."""
+    compute: Callable[..., Any]
+    """The function, with these arguments by position, too."""
     name: str
     """The name of the function, for messages and the log."""
     computes: bool
@@ -77,121 +77,117 @@ class Plan:
     keeps: bool
     """Whether a Blob may lend its kept tensor: torch's own functions store no argument."""
     read: list[int]
-    """The Blobs of which it reads elements."""
+    """The Blobs and collections of which it reads elements, and all tensors."""
+    blobs: list[int]
+    """The Blobs among them."""
+    others: list[int]
+    """The others, but for collections of numbers, such as sizes and axes."""
     shape_only: list[int]
     """The Blobs of which it reads no element."""
-    tensors: list[int]
-    """The tensors that it reads."""
-    nested: list[int]
-    """The collections that it reads."""
-    numbers: list[int]
-    """Those of them that contain no tensors: sizes, axes and the like."""
     written: Mapping[int, bool]
     """The arguments that it writes, and whether every element of each."""
     flags: list[int]
     """The arguments whose truth, and not only type, determines what is written."""
     short: bool
-    """Whether it may use what lies ready on the host."""
-    plain: bool
-    """Whether it only reads Blobs, and has no tensors and no collections of them."""
-    lone: bool
-    """Whether its only Blob or tensor is one Blob, which it reads."""
+    """Whether it may use what lies ready: it is torch's own, and writes at most one argument."""
+    target: int | None
+    """The argument that it writes, if that is short."""
+    lone: int
+    """The only Blob of a function that writes nothing, and gets no tensor; or -1."""
     views: bool
-    """Whether it is lone, and may return a view. Also set once it has."""
-    run: Callable[..., Any] | None = None
-    """Makes a call, given the arguments; None before the first."""
+    """Whether that function may return a view. Also set once it has."""
 
     def found_in(self, values: Sequence[Any], kind: type) -> list[Any]:
         """Return the Blobs or the tensors among the arguments, also those in collections."""
-        places = {*self.read, *self.shape_only, *self.tensors, *self.nested, *self.written}
-        return [*instances([values[place] for place in sorted(places)], kind)]
+        places = sorted({*self.read, *self.shape_only, *self.written})
+        return [*instances([values[place] for place in places], kind)]
 
 
-# An entry of a pattern: the type of an argument; of a flag that determines which arguments are
-# written, its truth value.
-_Pattern = Any
+# The type of an argument; of a flag that determines which arguments are written, its truth value.
+_Kind = Any
 
 
-def plan_with_flags(plan: Plan, values: Sequence[Any]) -> Plan:
-    """Return the plan that takes the truth of flags into account."""
-    pattern: list[_Pattern] = [*map(type, values)]
-    for place in plan.flags:
-        pattern[place] = bool(values[place])
-    return plan_call(plan.function, plan.names, *pattern)
-
-
-def _plan_call(function: Callable[..., Any], names: tuple[str, ...], *pattern: _Pattern) -> Plan:
-    """Plan a call, given the names of its keyword arguments, and the types of all arguments."""
+def plan_of(rule: Rule, kinds_by_key: Mapping[int | str, _Kind]) -> Plan:
+    """Plan calls with arguments of certain types, by position or keyword."""
+    function = rule.function
     if function in _EXPORTS:
         raise TypeError(
             f"torch.Tensor.{function.__name__} takes a tensor, got a Blob, whose memory it would "
             f"expose untracked; call the method of the Blob, or of blob.to_torch()"
         )
-    rule = _rule(function)
-    unnamed = len(pattern) - len(names)
+    count, names = split_keys(kinds_by_key)
+    kinds = [*kinds_by_key.values()]
     # The parameter of each argument; "self" in the schemas is "input" in Python.
-    given: list[str | None] = [*rule.parameters[:unnamed]]
-    given += [None] * (unnamed - len(given))
+    given: list[str | None] = [*rule.parameters[:count]]
+    given += [None] * (count - len(given))
     given += ["self" if n == "input" and "self" in rule.parameters else n for n in names]
-    by_flags, flags = _written_by_flags(rule, dict(zip(given, pattern, strict=True)))
+    by_flags, flags = _written_by_flags(rule, dict(zip(given, kinds, strict=True)))
     outs = {*rule.outs, "out"}
     targets = {*rule.written, *outs, *by_flags}
-    written = {i: name in outs for i, name in enumerate(given) if name in targets}
-    blobs, tensors = _places(pattern, BlobCore), _places(pattern, torch.Tensor)
-    nested = [i for i in _places(pattern, NESTED) if i not in written]
-    lists = [i for i in nested if pattern[i] is list or pattern[i] is tuple]
-    numbers = [i for i in lists if given[i] in rule.numbers]
+    written = {
+        i: name in outs
+        for i, name in enumerate(given)
+        if name in targets and kinds[i] is not NoneType
+    }
+    blobs, tensors = _places(kinds, BlobCore), _places(kinds, torch.Tensor)
+    nested = _places(kinds, NESTED)
     name = getattr(function, "__name__", "torch")
     like = name.endswith("_like")
     shape_only: list[int] = []
     if function in _SHAPE_ONLY:
         # "self" is the first parameter of torch's builtin functions.
         shape_only = [i for i in blobs if given[i] == "self" or not like]
-    plain = not (tensors or written or shape_only) and len(numbers) == len(nested)
-    lone = rule.keeps and plain and len(blobs) == 1
+    alone = rule.keeps and len(blobs) == 1 and not (tensors or written or shape_only)
+    alone = alone and all(given[i] in rule.numbers for i in nested)
+    short = rule.keeps and len(written) <= 1 and written.keys().isdisjoint(nested)
+    target = next(iter(written), None)
+    unread = {*shape_only, *written} - {*tensors}
+    read = [i for i in (*blobs, *tensors, *nested) if i not in unread]
+    first = [i for i in read if i in {*blobs}]
+    # The function asks again for Blobs in place of numbers.
+    numbers = {i for i in nested if first and given[i] in rule.numbers}
     return Plan(
         function,
-        pattern,
         names,
+        _by_position(function, len(kinds), names),
         name,
         # The ``*_like`` functions compute the elements of their result.
         computes=function not in _SHAPE_ONLY or like,
         keeps=rule.keeps,
-        read=[i for i in blobs if i not in written and i not in shape_only],
+        read=read,
+        blobs=first,
+        others=[i for i in read if i not in {*first, *numbers}],
         shape_only=shape_only,
-        tensors=[i for i in tensors if i not in written],
-        nested=nested,
-        numbers=numbers,
         written=written,
         flags=[i for i, parameter in enumerate(given) if parameter in flags],
-        # Of several outputs, all are written or none.
-        short=rule.keeps
-        and can_be_written(names)
-        and written.keys().isdisjoint(_places(pattern, NESTED))
-        and not (any(written.values()) and len(written.keys() & {*blobs}) > 1),
-        plain=plain,
-        lone=lone,
-        views=lone and rule.views,
+        short=short,
+        target=target,
+        lone=blobs[0] if alone else -1,
+        views=alone and rule.views,
     )
 
 
-# Typed here, because the stubs say that types are not hashable.
-plan_call: Callable[..., Plan] = lru_cache(maxsize=4096)(_plan_call)
+def _by_position(function: Callable[..., Any], count: int, names: tuple[str, ...]) -> Any:
+    """Return a function of `count` arguments by position, of which the last have these names."""
+    if not can_be_written(names):
+        first = count - len(names)
+        return lambda *given: function(
+            *given[:first], **dict(zip(names, given[first:], strict=True))
+        )
+    given = [f"x{n}" for n in range(count)]
+    text = f"\ndef run({', '.join(given)}):\n    return function({arguments(given, names)})\n"
+    return _run_of(text, {"function": function}) if names else function
 
 
-def is_kind(entry: _Pattern, kind: type | tuple[type, ...]) -> bool:
-    """Return whether an entry is a class, and a subclass of another."""
-    return isinstance(entry, type) and issubclass(entry, kind)
+_run_of = compiler("torch", {"__name__": __name__})
 
 
-def _places(pattern: Sequence[_Pattern], kind: Any) -> list[int]:
+def _places(kinds: Sequence[_Kind], kind: Any) -> list[int]:
     """Return the arguments that are instances of a class."""
-    return [i for i, entry in enumerate(pattern) if is_kind(entry, kind)]
+    return [i for i, each in enumerate(kinds) if isinstance(each, type) and issubclass(each, kind)]
 
 
-def _written_by_flags(
-    rule: _Rule, given: Mapping[str | None, _Pattern]
-) -> tuple[set[str], set[str]]:
+def _written_by_flags(rule: Rule, given: Mapping[str | None, _Kind]) -> tuple[set[str], set[str]]:
     """Return the parameters that other arguments make it write, and the flags to be looked at."""
     unknown: set[str] = set()
 
@@ -221,9 +217,10 @@ def _written_by_flags(
 # --- rules ----------------------------------------------------------------------------------------
 
 
-class _Rule(NamedTuple):
+class Rule(NamedTuple):
     """Which arguments a function writes."""
 
+    function: Callable[..., Any]
     parameters: tuple[str, ...]
     """The names of the positional parameters; at least one."""
     written: frozenset[str]
@@ -236,10 +233,11 @@ class _Rule(NamedTuple):
     """Whether a schema declares that results may share the memory of an argument."""
     numbers: frozenset[str]
     """The parameters whose types have no tensors."""
+    plan: Callable[..., Any] | None = None
+    """Returns what makes calls, given this rule and the types of the arguments."""
 
 
-@lru_cache(maxsize=4096)
-def _rule(function: Callable[..., Any]) -> _Rule:
+def rule_of(function: Callable[..., Any]) -> Rule:
     """Determine which arguments a function writes."""
     schemas = _schemas(function)
     # Some functions, such as `Tensor.pow`, only wrap a builtin one, which has no signature.
@@ -272,7 +270,7 @@ def _rule(function: Callable[..., Any]) -> _Rule:
         for result in schema.returns
     )
     outside = frozenset(_without_tensors(function, schemas))
-    return _Rule(parameters, frozenset(written), frozenset(outs), keeps, views, outside)
+    return Rule(function, parameters, frozenset(written), frozenset(outs), keeps, views, outside)
 
 
 def _without_tensors(function: Callable[..., Any], schemas: Sequence[Any]) -> set[str]:

@@ -24,7 +24,7 @@ from torch.utils import _python_dispatch
 from syncblob._dtypes import is_bfloat16
 from syncblob._source_lines import user_instruction
 from syncblob.arrays import dlpack_capsules
-from syncblob.blob.core import GPU_DATA, HOST_DATA, HOST_DIFF, NOT_YET, NOTHING_KEPT
+from syncblob.blob.core import GPU_DATA, HOST_DATA, HOST_DIFF, NOTHING_KEPT
 from syncblob.calls.torch.devices import require_reach
 from syncblob.calls.torch.tracing import untraced
 from syncblob.devices import HOST, Side
@@ -162,56 +162,35 @@ class Loan:
                 _keep(x, place, x.layout, kept, None)
 
 
-def host_loan(x: BlobCore, reason: str) -> Loan | None:
-    """Lend newest data on the host; None on a CUDA device, and for negative strides."""
-    layout = x.layout
-    if not x.home.native or layout.reversed_axes:
+def loan_of(x: BlobCore, home: Home, reason: str) -> Loan | None:
+    """Lend a Blob's newest data in a home, with the tensor that it keeps there or a new one.
+
+    Returns None if the home is another one than where functions of this Blob alone run, and for
+    negative strides.
+    """
+    if not (x.home.native if home is HOST else x.home is home) or x.layout.reversed_axes:
         return None
-    kept = x.accessor_arrays[HOST_DATA]
+    require_reach(home)
+    place = HOST_DATA if home is HOST else GPU_DATA
+    kept, layout = x.accessor_arrays[place], x.layout
     if kept is None or not kept.shortcut.readable:
-        x.const_view(HOST_DATA, reason)
-        if x.accessor_arrays[HOST_DATA] is NOT_YET:
-            x.keep_arrays(HOST_DATA, x.memory)
-        kept = x.accessor_arrays[HOST_DATA]
+        x.array_in(home, CONST, reason)
+        # Asks for the shortcut again.
+        x.keep_arrays(place, x.memory)
+        kept = x.accessor_arrays[place]
+    whole = x.memory.buffers.windows[x.memory.side_of(home)].whole
     # Beside an alias, it may stay unreadable. Another thread may have replaced the buffer.
     if kept is None or not (
-        kept.shortcut.readable or kept.shortcut.buffer is x.memory.buffers.windows[Side.HOST].whole
+        kept.shortcut.readable or (kept.shortcut.buffer is whole and whole is not None)
     ):
-        return Loan(*tensor_over_memory(x.memory, layout, HOST, CONST, reason))
+        return Loan(*tensor_over_memory(x.memory, layout, home, CONST, reason))
     loan: Loan | None = kept.tensor
     # The version check detects writes through references that were not found.
     if loan is None or loan.was_written:
-        array = (kept.const if kept.exported is None else kept.exported).view()
-        # As in `tensor_over_memory`.
-        array.flags.writeable = True
-        loan = Loan(*tensor_of(HOST, array))
+        const = kept.const if home is HOST else kept.const.array
+        loan = Loan(*tensor_of(home, const.view()))
         if layout.size:
-            _keep(x, HOST_DATA, layout, kept, loan)
-    return loan
-
-
-def cuda_loan(x: BlobCore, home: Any, reason: str) -> Loan | None:
-    """Lend a Blob's newest data on its CUDA device, `home`, with the kept loan or a new one.
-
-    Returns None if the Blob is of another device.
-    """
-    if x.home is not home:
-        return None
-    require_reach(home)
-    array, layout = x.array_in(home, CONST, reason), x.layout
-    kept = x.accessor_arrays[GPU_DATA]
-    if kept is None or not kept.shortcut.readable:
-        # Asks for the shortcut again.
-        x.keep_arrays(GPU_DATA, x.memory)
-        kept = x.accessor_arrays[GPU_DATA]
-    if kept is None or not kept.shortcut.readable:
-        return Loan(*tensor_of(home, array.view()))
-    loan: Loan | None = kept.tensor
-    if loan is None or loan.was_written:
-        # Over the buffer of the shortcut, whatever other threads do.
-        loan = Loan(*tensor_of(home, kept.const.array.view()))
-        if layout.size:
-            _keep(x, GPU_DATA, layout, kept, loan)
+            _keep(x, place, layout, kept, loan)
     return loan
 
 
@@ -242,10 +221,6 @@ def tensor_over_memory(
         array = memory.array(side, access, layout, reason)
     else:
         array = memory.export(side, access, layout, reason, _KIND)
-    if access is CONST and isinstance(array, np.ndarray):
-        # Torch has no read-only tensors: depending on its version, it rejects a read-only array or
-        # ignores the flag. Only this function references the array.
-        array.flags.writeable = True
     return tensor_of(home, array)
 
 
@@ -258,7 +233,7 @@ def private(memory: SyncedMemory, layout: Layout, home: Home, reason: str) -> to
 def empty(layout: Layout, device: torch.device) -> torch.Tensor:
     """Return an empty tensor with the shape, dtype and absolute strides of a layout."""
     dtype = getattr(torch, layout.dtype.name)
-    strides = [step // layout.dtype.itemsize for step in layout.forwards().strides]
+    strides = [abs(step) // layout.dtype.itemsize for step in layout.strides]
     return torch.empty_strided(layout.shape, strides, dtype=dtype, device=device)
 
 
@@ -341,7 +316,11 @@ def place_of(tensor: torch.Tensor) -> tuple[int, tuple[int, ...], bool, bool]:
 
 
 def tensor_of(home: Home, array: Any) -> tuple[torch.Tensor, Any]:
-    """Return a tensor over an array, and the object that its storage keeps alive."""
+    """Return a tensor over an array that nobody else uses, and what its storage keeps alive."""
+    if home.native and not array.flags.writeable:
+        # Torch has no read-only tensors: depending on its version, it rejects a read-only array or
+        # ignores the flag.
+        array.flags.writeable = True
     # The home has ordered torch's stream after its work.
     stream = None if home.native else _NO_WAIT
     bfloat16 = is_bfloat16(array.dtype)

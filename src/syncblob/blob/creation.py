@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Self, SupportsIndex
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -16,7 +15,7 @@ from syncblob._source_lines import Place, user_instruction
 from syncblob.arrays.foreign import is_array
 from syncblob.arrays.native import array_of_tensor, backend_of, import_array, native_array
 from syncblob.blob.copying import Copies
-from syncblob.blob.core import GPU_DATA, BlobCore, Gradient, fresh
+from syncblob.blob.core import BlobCore, Gradient, fresh
 from syncblob.devices import CPU, HOST, Device, default_device, home_of
 from syncblob.interop import shared_memory
 from syncblob.interop.adopt import adopt
@@ -26,10 +25,6 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
     from syncblob.memory.sources import Function
-
-
-# The shapes that Blobs over a memory have on devices, for `gpu_shape`.
-_shapes: WeakKeyDictionary[SyncedMemory, dict[Any, Any]] = WeakKeyDictionary()
 
 
 def dense_layout(shape: Any, dtype: DTypeLike) -> Layout:
@@ -89,7 +84,7 @@ class Creation(Copies):
                     raise ValueError(str(error)) from error
                 raise
             if dtype is None and not array.shape and array.dtype == object:
-                # NumPy makes a scalar of what is no array.
+                # NumPy wraps what is no array in a 0-d array of objects.
                 raise TypeError(
                     "a Blob is made of an array, numbers, or an object with a protocol of arrays, "
                     f"such as __dlpack__ or __array__, got {type(x).__name__}; convert it to an "
@@ -196,18 +191,6 @@ class Creation(Copies):
             memory = shared_memory.attach(name, layout.nbytes, device)
         return cls.from_memory(memory, layout)
 
-    def gpu_shape(self) -> Any:
-        """Return the shape as an int32 array on the accelerator. Uploaded once per shape."""
-        shape, memory = self.shape, self.memory
-        home = memory.home(self.accelerator_side(memory))
-        known = _shapes.setdefault(memory, {})
-        if (shape, home) not in known:
-            dims = np.array(shape, dtype=np.int32)
-            new = SyncedMemory.adopting(dims.view(np.uint8), device="cpu")
-            layout = Layout.c_order((len(shape),), dims.dtype)
-            known[shape, home] = self.from_memory(new, layout, home=home)
-        return known[shape, home].const_view(GPU_DATA, "gpu_shape")
-
     @classmethod
     def _of_blob(
         cls, x: Any, dtype: DTypeLike | None, device: Device | str | None, copy: bool | None
@@ -246,18 +229,18 @@ class Creation(Copies):
             and (array.dtype in SUPPORTED or is_supported(array.dtype))
         ):
             blob = fresh(cls, array.view(), HOST)
-            # Other code may still write it.
+            # Other code may still write the array, so the host side will be exposed.
             blob.shortcut = Shortcut(Place(*user_instruction()), usable=True)
             return blob
         here = CPU if isinstance(array, np.ndarray) else backend_of(array).device
         elsewhere = device is not None and device != here
         if owned and elsewhere and not array.shape:
-            # The device fills it: nothing is transferred.
+            # The device fills a scalar itself: nothing is transferred.
             dtype = as_dtype(array.dtype) if dtype is None else dtype
             home, value = home_of(device), array.astype(dtype).item()
             return fresh(cls, compute(home, home.namespace.full, (), value, dtype=dtype), home)
         if elsewhere and copy is None and not owned:
-            # The owner may still write it, and each use on the device would transfer it again.
+            # The owner may still write the array, and each use on the device would transfer it.
             copy = True
         memory, layout = adopt(array, dtype=dtype, device=device or here, copy=copy, owned=owned)
         return cls.from_memory(memory, layout)

@@ -43,6 +43,8 @@ def blob_in(head, size=1 << 12):
 def test_what_a_graph_cannot_hold_is_refused_and_the_capture_left_good(cupy, work, mode):
     for name, (head, access) in NEEDS.items():
         blob, array = blob_in(head), cupy.zeros(work.size, "float32")
+        pushed = blob_in(CPU)
+        pushed.prefetch()
         array += 1
         cupy.cuda.Device().synchronize()
         with side_stream() as stream:
@@ -50,6 +52,8 @@ def test_what_a_graph_cannot_hold_is_refused_and_the_capture_left_good(cupy, wor
             array += 1
             with pytest.raises(RuntimeError, match="CUDA graph"):
                 access(blob)
+            # What has arrived by now is ready.
+            pushed.gpu_data()
             array += 1
             graph = stream.end_capture()
         if not is_model():

@@ -52,7 +52,7 @@ def test_abandoned_pushes_release_their_buffers(cupy, backend):
     gc.collect()
     backend.synchronize()
     Blob.asarray([1]).on("cuda:0").gpu_data()  # releases the buffers of what has arrived
-    assert not backend.under_way
+    assert not backend.order.under_way
     if not is_model():
         assert cupy.get_default_memory_pool().used_bytes() - used < nbytes
 

@@ -14,6 +14,7 @@ from cupy_model import launch
 import syncblob
 from syncblob import Blob, Head
 from syncblob.blob.core import fresh
+from syncblob.devices import cuda_streams
 from syncblob.memory import CONST, room
 
 pytestmark = pytest.mark.usefixtures("machine")
@@ -379,7 +380,7 @@ def test_uses_on_several_streams_are_all_waited_for(machine, backend):
 @lazily
 def test_a_use_that_another_thread_notes_meanwhile_is_kept(machine, backend, monkeypatch):
     blob, other, seen = ready(1, machine), ready(1, machine), []
-    array, add = blob.array_in(backend, CONST, "test"), backend.order._add
+    array, add = blob.array_in(backend, CONST, "test"), cuda_streams.Range.add
     compute(other, lambda _: None)
 
     def meanwhile():
@@ -387,12 +388,12 @@ def test_a_use_that_another_thread_notes_meanwhile_is_kept(machine, backend, mon
         backend.order.wait(side_stream(), other.memory.buffer(1))
         backend.compute(launch, reading(seen), array)
 
-    def added(found, stretch):
-        monkeypatch.setattr(backend.order, "_add", add)
+    def added(found, stretches):
+        monkeypatch.setattr(cuda_streams.Range, "add", add)
         in_thread(meanwhile)
-        return add(found, stretch)
+        add(found, stretches)
 
-    monkeypatch.setattr(backend.order, "_add", added)
+    monkeypatch.setattr(cuda_streams.Range, "add", added)
     backend.compute(launch, lambda _: None, array)
     blob.overwrite_cpu_data()[...] = 5
     blob.array_in(backend, CONST, "test")

@@ -444,6 +444,26 @@ def test_work_on_torchs_stream_comes_before_what_follows_and_after_what_was_befo
     assert ran[2:-2] == (["CuPy"] if border == "compute" else [])
 
 
+@lazily
+@pytest.mark.parametrize("index", [0, 1], ids=["target", "source"])
+def test_a_peer_copy_orders_torchs_stream_and_cupys_on_both_devices(cupy, machine, streams, index):
+    blob, ran = at_cpu(), []
+    there = blob.on("cuda:1")
+    # No bytes were lent: else the copy would wait for the devices.
+    there.array_in(there.home, MUTABLE, "test")
+    machine.finish()
+    with cupy.cuda.Device(index):
+        of_torch, of_cupy = side_stream(), side_stream()
+        launch(lambda: ran.append("torch, before"), stream=of_torch)
+    with streams.stream(of_torch), cupy.cuda.Device(index):
+        of_cupy.use()
+        blob.array_in(blob.home, CONST, "test")
+        launch(lambda: ran.append("CuPy, after"))
+        cupy.cuda.Stream.null.use()
+    machine.finish(latest_first=True)
+    assert ran == ["torch, before", "CuPy, after"]
+
+
 def test_torch_that_does_not_use_cuda_is_not_asked(backend, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: False)
     monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", None, raising=False)
@@ -630,7 +650,7 @@ def test_a_ready_blob_is_used_in_a_graph_of_torchs_and_its_new_contents_are_seen
             lambda of, to: to.__setitem__(..., of),
             blob.gpu_data(),
             out.gpu_data(),
-            stream=streams.current,
+            stream=streams.current[0],
         )
     for value in (7, 8):
         blob.overwrite_cpu_data()[...] = value
@@ -654,6 +674,20 @@ def test_an_operation_of_cupys_is_refused_in_a_graph_of_torchs(cupy, backend, st
         computing(backend, blob, lambda _: ran.append(1))
     made[0].launch()
     backend.synchronize()
+    assert ran == [1]
+
+
+@pytest.mark.usefixtures("streams")
+def test_an_operation_is_captured_on_a_blocking_stream_beside_torchs_legacy_stream(cupy, backend):
+    blob, ran, stream = at_cpu(), [], cupy.cuda.Stream()
+    blob.gpu_data()
+    with stream:
+        stream.begin_capture()
+        computing(backend, blob, lambda _: ran.append(1))
+        graph = stream.end_capture()
+    assert ran == []
+    graph.launch(stream)
+    stream.synchronize()
     assert ran == [1]
 
 

@@ -151,18 +151,17 @@ def test_memory_is_given_back_beside_a_capture_that_nobody_can_name(machine, mon
     assert machine.calls["freeHost"] == 1
 
 
-@pytest.mark.parametrize("allocate", ["allocate", "allocate_host"])
 @lazily
-def test_buffers_of_abandoned_pushes_are_released_where_memory_runs_out(backend, machine, allocate):
+def test_buffers_of_abandoned_pushes_are_released_where_memory_runs_out(backend, machine):
     blob = Blob(1000, device="cuda:0")
     blob.overwrite_cpu_data()
     blob.async_gpu_push()
     del blob
     gc.collect()
-    assert backend.under_way
-    with machine.failing(allocation=1, pinned_allocation=1):
-        assert getattr(backend, allocate)(100).nbytes == 100
-    assert not backend.under_way
+    assert backend.order.under_way
+    with machine.failing(allocation=1):
+        assert Blob(25, device="cuda:0").gpu_data().nbytes == 100
+    assert not backend.order.under_way
 
 
 ENDING = """

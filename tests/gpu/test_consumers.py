@@ -1,12 +1,9 @@
-"""The table of consumers in docs/protocols.md, cell by cell, on a CUDA device.
+"""PyTorch's and JAX's cells of the table of consumers in docs/protocols.md, on a CUDA device.
 
-Cells of CuPy and of PyTorch's CPU tensors are also tested on the model of CUDA; see
-``tests/interop/test_cuda.py`` and ``tests/devices/test_cuda.py``.
+For CuPy's see ``tests/interop/test_cuda.py``, and for Numba's ``test_numba.py``.
 """
 
 from __future__ import annotations
-
-import gc
 
 import numpy as np
 import pytest
@@ -55,33 +52,6 @@ def test_torch_makes_tensors_where_the_blob_computes(torch, on_cuda, head, name,
     tensor += 1
     shared = name != "tensor"
     assert blob.tolist() == (np.array(contents(head)) + shared).tolist()
-
-
-@HEADS
-@pytest.mark.parametrize("device", ["cpu", "cuda:0"])
-def test_cupy_shares_the_accelerators_side_of_every_blob(cupy, on_cuda, head, device):
-    blob = on_cuda(head).on(device)
-    with syncblob.record_transfers() as log:
-        array = cupy.asarray(blob)
-    assert len(log) == moved(head, to=Side.ACCELERATOR)
-    array += 1
-    assert blob.tolist() == (np.array(contents(head)) + 1).tolist()
-    del array
-    gc.collect()
-    # The lifetime of an array that was made through the interface cannot be tracked.
-    assert blob.memory.aliased == (device != "cpu")
-
-
-@HEADS
-def test_numba_takes_what_has_the_interface(on_cuda, head):
-    cuda = pytest.importorskip("numba.cuda", reason="needs numba-cuda", exc_type=ImportError)
-    if not cuda.is_available():
-        pytest.skip("Numba finds no CUDA device")
-    blob = on_cuda(head)
-    with pytest.raises(TypeError):
-        cuda.as_cuda_array(blob.on("cpu"))
-    for lender in (blob, blob.on("cpu").gpu):
-        assert cuda.as_cuda_array(lender).copy_to_host().tolist() == contents(head)
 
 
 @HEADS

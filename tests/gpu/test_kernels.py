@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-
 import numpy as np
 import pytest
 from made_blobs import values
@@ -21,16 +19,6 @@ SCALE = r"""
 extern "C" __global__ void scale(const float* x, float factor, float* y, int n) {
     int i = blockDim.x * blockIdx.x + threadIdx.x;
     if (i < n) { y[i] = factor * x[i]; }
-}
-"""
-
-# This kernel writes after about fifty milliseconds.
-LATE = r"""
-extern "C" __global__ void late(float* y, int n) {
-    long long start = clock64();
-    while (clock64() - start < 100000000) {}
-    int i = blockDim.x * blockIdx.x + threadIdx.x;
-    if (i < n) { y[i] = 7; }
 }
 """
 
@@ -158,36 +146,3 @@ def test_a_fused_function_is_fused_for_cupy_arrays_and_mixes_with_no_blob(cupy, 
     np.testing.assert_allclose(cupy.asnumpy(unfused), expected, rtol=1e-6)
     with pytest.raises(TypeError, match="Invalid argument type"):
         distance(x.gpu_data(), x)
-
-
-# --- streams --------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("through", ["borrow", "alias", "blob"])
-def test_a_read_on_the_host_waits_for_a_kernel_on_any_stream(cupy, on_cuda, through):
-    blob = on_cuda(CPU)
-    late = cupy.RawKernel(LATE, "late")
-    late((1,), (N,), (cupy.empty(N, "float32"), np.int32(N)))  # loads the kernel, which would wait
-    cupy.cuda.Device().synchronize()
-    array = {
-        "borrow": blob.mutable_gpu_data,
-        "alias": lambda: cupy.asarray(blob.gpu),
-        "blob": lambda: cupy.asarray(blob),
-    }[through]()
-    with cupy.cuda.Stream(non_blocking=True):
-        late((1,), (N,), (array, np.int32(N)))
-    del array
-    assert blob.tolist() == np.full_like(X, 7).tolist()
-
-
-def test_a_kernel_that_outlives_its_blob_does_not_write_into_the_next_one(cupy):
-    late = cupy.RawKernel(LATE, "late")
-    late((1,), (N,), (cupy.empty(N, "float32"), np.int32(N)))
-    blob = Blob((2, 3), device="cuda:0")
-    late((1,), (N,), (blob.mutable_gpu_data(), np.int32(N)))
-    del blob
-    gc.collect()
-    # The pool may return the same memory. Work on it is ordered on the same stream.
-    following = Blob((2, 3), device="cuda:0")
-    following.overwrite_gpu_data().fill(1)
-    assert following.tolist() == np.ones_like(X).tolist()

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 import torch
-from cuda_model import Machine
+from cuda_model import Machine, _streams
 
 from syncblob.arrays import dlpack_capsules
 from syncblob.calls.torch import devices, tensors
@@ -35,21 +35,24 @@ class Stream:
 
 
 class Streams:
-    """PyTorch's current stream.
+    """PyTorch's current streams.
 
+    `current`: the one of each device, by its index, if it is not the default stream.
     `exports`: the number of tensors made over the model's memory.
     `cached`: the bytes that PyTorch's allocator keeps.
     """
 
     def __init__(self) -> None:
-        self.current: Any = None
+        self.current: dict[int, Any] = {}
         self.exports = 0
         self.cached = 0
 
     @contextmanager
     def stream(self, stream: Any) -> Iterator[None]:
         """Make a stream of the model PyTorch's current one, as `torch.cuda.stream` does."""
-        before, self.current = self.current, stream
+        known = _streams.get(0 if stream is None else stream.ptr)
+        index = 0 if known is None else known.device
+        before, self.current = self.current, {**self.current, index: stream}
         try:
             yield
         finally:
@@ -68,14 +71,14 @@ class Streams:
 
     def current_stream(self, index: int) -> Any:
         """Return the current stream. The number of one that is not PyTorch's is its address."""
-        del index
-        own = isinstance(self.current, Stream)
-        return self.current if own else types.SimpleNamespace(stream_id=self.pointer())
+        current = self.current.get(index)
+        own = isinstance(current, Stream)
+        return current if own else types.SimpleNamespace(stream_id=self.pointer(index))
 
-    def pointer(self, index: int = 0) -> int:
-        """Return the pointer of the current stream."""
-        del index
-        return 0 if self.current is None else int(self.current.ptr)
+    def pointer(self, index: int) -> int:
+        """Return the pointer of the current stream of a device."""
+        current = self.current.get(index)
+        return 0 if current is None else int(current.ptr)
 
 
 @contextmanager
@@ -92,8 +95,8 @@ def installed() -> Iterator[Streams]:
 
     def capturing() -> bool:
         # Of the legacy stream, CUDA says that it would depend on a capture, if one is blocking.
-        stream = cupy.cuda.Stream.null if streams.current is None else streams.current
-        return bool(stream.is_capturing())
+        current = streams.current.get(cupy.cuda.runtime.getDevice())
+        return bool((current or cupy.cuda.Stream.null).is_capturing())
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(torch.cuda, "is_initialized", lambda: True)

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from syncblob._shape import is_basic_index
 from syncblob.arrays.foreign import is_array
 from syncblob.arrays.native import native_array
 from syncblob.blob.core import BlobCore
@@ -72,8 +71,8 @@ class Selection(NamedTuple):
         return view, (*[slice(None)] * self.start, *found)
 
 
-def selection(blob: BlobCore, key: Any) -> Selection:
-    """Split an index with arrays.
+def selection(blob: BlobCore, key: tuple[Any, ...]) -> Selection:
+    """Split an index with arrays: integers, slices, None, Ellipsis, Blobs, arrays and lists.
 
     Raises
     ------
@@ -81,7 +80,7 @@ def selection(blob: BlobCore, key: Any) -> Selection:
         If it has too many entries, one is neither an integer nor an array of integers or bool, a
         mask does not fit, or an integer is out of bounds as far as `require_bounds` can tell.
     """
-    entries = [_entry(blob, x) for x in (key if isinstance(key, tuple) else (key,))]
+    entries = [_entry(blob, x) for x in key]
     used = sum(map(_count_axes, entries))
     if used > blob.ndim:
         raise IndexError(f"too many indices: shape {blob.shape} has {blob.ndim} axes, got {used}")
@@ -154,8 +153,8 @@ def _fit_array(x: Any, dims: tuple[int, ...], axis: int) -> list[Any]:
 
 def _entry(blob: BlobCore, x: Any) -> Any:
     """Return an entry of an index; a Blob for an array, and a NumPy array for another sequence."""
-    if is_basic_index(x):
-        return int(x) if isinstance(x, (int, np.integer)) else x
+    if x is None or x is Ellipsis or isinstance(x, (int, slice)):
+        return x
     if not isinstance(x, BlobCore):
         if is_array(x):
             x = indices_to_read(x, blob)

@@ -42,12 +42,6 @@ def plan_by_shapes(rules: Rules, kinds: Kinds) -> Callable[..., Any]:
     return run
 
 
-def plan_of_attribute(rules: Rules, kinds: Kinds) -> Callable[..., Any]:
-    """Plan calls that get the Blob itself."""
-    del kinds
-    return lambda _like, *values: rules.native(*values)
-
-
 def plan_of_sharing(rules: Rules, kinds: Kinds) -> Callable[..., Any]:
     """Plan calls that compare the addresses of two arrays."""
     count, names = split_keys(kinds)

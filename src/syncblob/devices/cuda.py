@@ -16,6 +16,7 @@ import time
 import warnings
 from contextlib import suppress
 from functools import cache, partial
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,7 +27,7 @@ from syncblob._source_lines import user_line
 from syncblob.devices import page_locked, timed_computations
 from syncblob.devices.base import DLPACK_CUDA, ENDING, NEEDED, Accelerator, BesideCaptureError, Push
 from syncblob.devices.cuda_shared import SharedMemory
-from syncblob.devices.cuda_streams import Order, Owner, is_capturing, stream_at
+from syncblob.devices.cuda_streams import Order, Owner, as_stream, is_capturing
 from syncblob.devices.device import Device
 from syncblob.devices.host import HOST
 from syncblob.errors import DeviceMismatchError, NoDeviceError
@@ -41,8 +42,9 @@ if TYPE_CHECKING:
     from syncblob._layout import Layout
     from syncblob.devices.base import Moment
 
-# `cudaErrorMemoryAllocation`.
+# `cudaErrorMemoryAllocation`; `cudaMemcpyHostToDevice` and `cudaMemcpyDeviceToHost`.
 _OUT_OF_MEMORY = 2
+_TO_DEVICE, _TO_HOST = 1, 2
 
 
 def _driver() -> Any:
@@ -100,21 +102,19 @@ class CudaBackend(Accelerator):
         self._context = cupy.cuda.Device(index)
         self.order: Order = Order(cupy, index, _driver())
         self._page_locked = page_locked.PageLocked(cupy.cuda.PinnedMemory, self.order.synchronize)
-        self._cuda_error: type[Exception] = cupy.cuda.runtime.CUDARuntimeError
+        self._runtime: ModuleType = cupy.cuda.runtime
+        self._cuda_error: type[Exception] = self._runtime.CUDARuntimeError
         self._short_of_memory = MemoryError, self._cuda_error
         self._shared_memory = SharedMemory(cupy, index)
         self.can_share: bool = self._shared_memory.can
         self.share_memory(shared=self.can_share)
-        # The streams of transfers, by whether they go down. A device copies both ways at once.
-        self._streams: dict[bool, Any] = {}
+        # The streams of transfers, on which nothing is captured. A device copies both ways at once.
+        with self.order.calls():
+            self._up, self._down = (cupy.cuda.Stream(non_blocking=True) for _ in range(2))
         # The numbers of the devices whose memory this one accesses, if it can.
         self._peers: set[int] = set()
         # An event, and when it happened; see `time_of`.
         self._later: tuple[Any, float] | None = None
-        # What must not be freed before an event has happened: the buffers of unfinished pushes, and
-        # memory that was used on another stream than that on which it was allocated. A finalizer
-        # could not keep it alive, because in cyclic garbage CuPy's event may be destroyed first.
-        self.under_way: dict[Any, Any] = {}
         notify(self)
 
     native = False
@@ -185,46 +185,22 @@ class CudaBackend(Accelerator):
     def allocate(self, nbytes: int, *, zeroed: bool = False) -> Any:
         """Return a new buffer from CuPy's allocator. Zeros are visible to every stream."""
         allocate: Any = partial(self._cupy.empty, dtype=np.uint8)
-        with self.order.calls:
+        if self.shared:
+            allocate = self._shared_memory.allocate
+        with self.order.calls():
             self._refuse_capture("an allocation")
-            buffer = self._relieved(
-                self._shared_memory.allocate if self.shared else allocate, nbytes
-            )
+            buffer = self._allocated(allocate, nbytes)
             # The pool gives out memory that work on the current stream has not finished with.
             self.order.note((), buffer)
             if zeroed:
-                self._zero_now(buffer)
+                self.zero(buffer)
         return buffer
 
-    def _relieved(self, allocate: Callable[[int], Any], nbytes: int) -> Any:
-        """Call an allocator; again if there is no memory and work that is left holds some."""
-        while True:
-            try:
-                return allocate(nbytes)
-            except self._short_of_memory as error:
-                shortage = self._shortage(error, nbytes)
-                if not (isinstance(shortage, MemoryError) and self._relieve()):
-                    raise shortage from None
-
-    def _relieve(self) -> bool:
-        """Wait for the work that memory is left to, and free it; return whether there was any."""
-        self._drop_finished()
-        left = list(self.under_way)
-        for event in left:
-            event.synchronize()
-            self.under_way.pop(event, None)
-        return bool(left)
-
-    def _drop_finished(self) -> None:
-        """Free what is left to work that has finished."""
-        for event, memory in self.order.last_events():
-            self.under_way[event] = self.under_way.get(event), memory
-        for event in list(self.under_way):
-            if not event.done:
-                # Nearly always, those after it have not happened either.
-                break
-            self.under_way.pop(event, None)
-        self._page_locked.trim()
+    def _allocated(self, allocate: Callable[[int], Any], nbytes: int) -> Any:
+        try:
+            return allocate(nbytes)
+        except self._short_of_memory as error:
+            raise self._shortage(error, nbytes) from None
 
     def is_seen(self, buffer: Any) -> bool:
         """Look for the owners that all arrays over it refer to, and whether a graph uses it."""
@@ -244,12 +220,12 @@ class CudaBackend(Accelerator):
         pool = getattr(self._cupy.cuda.get_allocator(), "__self__", None)
         return pool if isinstance(pool, self._cupy.cuda.MemoryPool) else None
 
-    def _room(self) -> tuple[int, int, float, int]:
-        """Return free and total memory, the limit of CuPy's pool, and how much that has in use."""
+    def _room(self) -> tuple[int, int]:
+        """Return how much memory is free and how much there is, within the limit of CuPy's pool."""
         with self._context:
-            pool = self._pool()
-            limit, used = (0, 0) if pool is None else (pool.get_limit(), pool.used_bytes())
-            return (*self._cupy.cuda.runtime.memGetInfo(), limit or float("inf"), used)
+            pool, room = self._pool(), self._runtime.memGetInfo()
+            limit = 0 if pool is None else pool.get_limit()
+            return (min(room[0], limit - pool.used_bytes()), min(room[1], limit)) if limit else room
 
     def _kept(self) -> tuple[int, int]:
         """Return how much freed memory CuPy's pool and PyTorch's allocator keep."""
@@ -261,23 +237,21 @@ class CudaBackend(Accelerator):
 
     def can_hold(self, nbytes: int) -> bool:
         """Compare with the device's memory, and with the limit of CuPy's pool."""
-        _, total, limit, _ = self._room()
-        return nbytes <= min(total, limit)
+        return nbytes <= self._room()[1]
 
     def lacking(self, nbytes: int) -> int:
         """Compare with what is free on the device, and what the limit of CuPy's pool leaves."""
-        free, _, limit, used = self._room()
-        return int(max(nbytes - free, used + nbytes - limit, 0))
+        return max(nbytes - self._room()[0], 0)
 
     def give_back(self) -> bool:
         """Give memory that CuPy's pool and PyTorch's allocator keep back to CUDA.
 
         Returns whether there was any. During graph capture, there is none.
         """
-        with self.order.calls:
+        with self.order.calls():
             if self.capturing:
                 return False
-            relieved = self._relieve()
+            relieved = self.order.drop_finished(wait=True)
             kept, of_torch = before = self._kept()
             if kept:
                 self._pool().free_all_blocks()
@@ -311,7 +285,7 @@ class CudaBackend(Accelerator):
         if nbytes is not None:
             vars(error)[NEEDED] = nbytes
         with self._context:
-            free, total = map(human_bytes, self._cupy.cuda.runtime.memGetInfo())
+            free, total = map(human_bytes, self._runtime.memGetInfo())
             kept, of_torch = map(human_bytes, self._kept())
         extend(
             error,
@@ -325,19 +299,20 @@ class CudaBackend(Accelerator):
 
         `is_page_locked` tells which. In a forked child it is an ordinary one.
         """
-        if self.shared and nbytes and not isinstance(self._context, _LostContext):
-            return self.share(self.allocate(nbytes, zeroed=zeroed))
-        buffer: NDArray[np.uint8] | None = None
-        if nbytes and not isinstance(self._context, _LostContext):
-            if self.order.plain(transfers=True) is None:
-                self._refuse_capture("an allocation")
-            buffer = self._page_locked.take(nbytes)
-            if buffer is None:
-                with self.order.calls, suppress(MemoryError):
-                    self._drop_finished()
-                    buffer = self._relieved(self._page_locked.allocate, nbytes)
-        if buffer is None:
+        if not nbytes or isinstance(self._context, _LostContext):
             return HOST.allocate(nbytes, zeroed=zeroed)
+        if self.shared:
+            return self.share(self.allocate(nbytes, zeroed=zeroed))
+        if self.order.plain(transfers=True) is None:
+            self._refuse_capture("an allocation")
+        buffer = self._page_locked.take(nbytes)
+        if buffer is None:
+            try:
+                with self.order.calls():
+                    self.order.drop_finished()
+                    buffer = self._allocated(self._page_locked.allocate, nbytes)
+            except MemoryError:
+                return HOST.allocate(nbytes, zeroed=zeroed)
         if zeroed:
             buffer.fill(0)
         return buffer
@@ -349,33 +324,24 @@ class CudaBackend(Accelerator):
 
     def finish(self, buffer: Any) -> None:
         """Wait for the last uses of a buffer."""
-        stream = self._streams.get(True) or self._own_stream(down=True)
-        with self.order.calls:
-            if self.order.plain(transfers=True) is None:
-                self._refuse_capture("a wait for what the host is to use")
-                self.order.join()
-            self.order.wait(stream, buffer)
-            stream.synchronize()
+        self._queue("a wait for what the host is to use", self._down, buffer, lambda _: None)
 
     def is_page_locked(self, host: NDArray[np.uint8]) -> bool:
         """Return whether a host buffer is page-locked, so that copies run at full speed."""
         if not host.nbytes:
             return True
-        runtime = self._cupy.cuda.runtime
+        runtime = self._runtime
         with self._context:
             attributes = runtime.pointerGetAttributes(host.ctypes.data)
         return bool(attributes.type == runtime.memoryTypeHost)
 
     def zero(self, buffer: Any) -> None:
         """Set every byte of a buffer to zero, after all work that uses it, and wait for that."""
-        with self.order.calls:
+        with self.order.calls():
             self.settle(buffer)
-            self._zero_now(buffer)
-
-    def _zero_now(self, buffer: Any) -> None:
-        buffer.data.memset_async(0, buffer.nbytes)
-        # Other streams must see the zeros, too.
-        self.order.current().synchronize()
+            buffer.data.memset_async(0, buffer.nbytes)
+            # Other streams must see the zeros, too.
+            self.order.current().synchronize()
 
     # --- transfers -------------------------------------------------------------------------------
 
@@ -384,13 +350,19 @@ class CudaBackend(Accelerator):
 
         Synchronizes the device if other code may use it.
         """
-        with self.order.calls:
-            self._refuse_capture("a transfer")
-            self.order.wait(self.order.current(), buffer)
+        self._order_after(buffer, self.order.current(), "a transfer")
+
+    def _order_after(self, buffer: Any, stream: Any, action: str) -> None:
+        """Make a stream wait for all work that may use a buffer. A capture forbids the action."""
+        with self.order.calls():
+            self._refuse_capture(action)
+            self.order.join()
+            self.order.wait(stream, buffer)
 
     def upload(self, host: NDArray[np.uint8], buffer: Any) -> None:
         """Copy on a stream of this package, after all work that uses the buffer; wait for it."""
-        self._copy("an upload", host, buffer)
+        arguments = buffer.data.ptr, host.ctypes.data, host.nbytes, _TO_DEVICE
+        self._queue("an upload", self._up, buffer, self._runtime.memcpyAsync, *arguments)
 
     def download(self, buffer: Any, host: NDArray[np.uint8]) -> None:
         """Copy on a stream of this package, after all work that uses the buffer; wait for it.
@@ -398,55 +370,61 @@ class CudaBackend(Accelerator):
         If other code may use the buffer, this synchronizes the device, because the work may be on
         any stream.
         """
-        self._copy("a download", host, buffer, down=True)
+        arguments = host.ctypes.data, buffer.data.ptr, host.nbytes, _TO_HOST
+        self._queue("a download", self._down, buffer, self._runtime.memcpyAsync, *arguments)
 
     def push(self, host: NDArray[np.uint8], buffer: Any, stream: Any) -> Push:
         """Start an upload after all work that uses the buffer, on a stream or the backend's own.
 
         A stream is one of CuPy's, a pointer, or an object with ``__cuda_stream__``.
         """
-        named = None if stream is None else self._as_stream(stream)
-        push: Push = self._copy("an asynchronous upload", host, buffer, named, waits=False)
+        on, action = self._up, "an asynchronous upload"
+        if stream is not None:
+            on = as_stream(stream)
+            self._refuse_capture(action, on)
+        arguments = buffer.data.ptr, host.ctypes.data, host.nbytes, _TO_DEVICE
+        copy = self._runtime.memcpyAsync
+        push: Push = self._queue(action, on, buffer, copy, *arguments, kept=host)
         return push
 
     def pull(self, buffer: Any, host: NDArray[np.uint8]) -> Push:
         """Start a download, after all work that may use the buffer, and return at once."""
-        push: Push = self._copy("an asynchronous download", host, buffer, down=True, waits=False)
+        arguments = host.ctypes.data, buffer.data.ptr, host.nbytes, _TO_HOST
+        action, copy = "an asynchronous download", self._runtime.memcpyAsync
+        push: Push = self._queue(action, self._down, buffer, copy, *arguments, kept=host)
         return push
 
-    def _copy(
-        self,
-        action: str,
-        host: NDArray[np.uint8],
-        buffer: Any,
-        named: Any = None,
-        *,
-        down: bool = False,
-        waits: bool = True,
+    def _queue(
+        self, action: str, stream: Any, buffer: Any, copy: Any, *arguments: Any, kept: Any = None
     ) -> Any:
-        """Copy on a stream, after all work that uses the buffer; wait, or return a push."""
-        order, runtime = self.order, self._cupy.cuda.runtime
-        stream = named or self._streams.get(down) or self._own_stream(down=down)
-        with order.calls:
-            if named is not None or order.plain(transfers=True) is None:
-                self._refuse_capture(action, *[named] if named else [])
+        """Copy on a stream, after all work that uses the buffer; wait.
+
+        If the host's buffer is `kept` until the copy is over, return a push without a wait.
+        """
+        order = self.order
+        with order.calls():
+            if order.plain(transfers=True) is None:
+                self._refuse_capture(action)
                 order.join()
-            if order.leaving or self.under_way or self._page_locked.nbytes > page_locked.MOST_KEPT:
-                self._drop_finished()
+            if order.leaving or order.under_way:
+                order.drop_finished()
+            if self._page_locked.nbytes > page_locked.MOST_KEPT:
+                self._page_locked.trim()
             order.wait(stream, buffer)
-            copy = buffer.data.ptr, host.ctypes.data, host.nbytes, runtime.memcpyHostToDevice
-            if down:
-                copy = copy[1], copy[0], host.nbytes, runtime.memcpyDeviceToHost
             try:
-                runtime.memcpyAsync(*copy, stream.ptr)
-                if waits:
+                copy(*arguments, stream.ptr)
+                if kept is None:
                     return stream.synchronize()
                 # Later transfers of these bytes, and uses, wait for the push.
                 event = stream.record()
-                self.under_way[event] = host, buffer
+                order.under_way[event] = kept, buffer
             except BaseException:
                 # The copy may be queued, and the caller releases both buffers.
-                self._finish(stream)
+                for waiting in (stream, self._context):
+                    # This may fail for the same reason; the original error is being raised already.
+                    with suppress(Exception):
+                        waiting.synchronize()
+                        break
                 raise
             return _CudaPush(self, event)
 
@@ -462,37 +440,18 @@ class CudaBackend(Accelerator):
         if not isinstance(other, CudaBackend):
             super().copy_from(other, contents, buffer)
             return
-        stream, runtime = self._own_stream(down=False), self._cupy.cuda.runtime
         here, there = self.device.index, other.device.index
         with self._context:
             if there not in self._peers:
-                if runtime.deviceCanAccessPeer(here, there):
-                    with suppress(runtime.CUDARuntimeError):
+                if self._runtime.deviceCanAccessPeer(here, there):
+                    with suppress(self._cuda_error):
                         # It may have been enabled already, by CuPy or PyTorch.
-                        runtime.deviceEnablePeerAccess(there)
+                        self._runtime.deviceEnablePeerAccess(there)
                 self._peers.add(there)
-        for backend, used in ((other, contents), (self, buffer)):
-            with backend.order.calls:
-                backend._refuse_capture("a peer copy")  # noqa: SLF001  # of this class
-                backend.order.join()
-                backend.order.wait(stream, used)
-        with self.order.calls:
-            try:
-                ends = buffer.data.ptr, here, contents.data.ptr, there
-                runtime.memcpyPeerAsync(*ends, buffer.nbytes, stream.ptr)
-                stream.synchronize()
-            except BaseException:
-                # As in `_copy`.
-                self._finish(stream)
-                raise
-
-    def _finish(self, stream: Any) -> None:
-        """Wait for a stream, because a buffer that it uses is about to be freed."""
-        for waiting in (stream, self._context):
-            # This may fail for the same reason; the original error is being raised already.
-            with suppress(Exception):
-                waiting.synchronize()
-                return
+        action, copy = "a peer copy", self._runtime.memcpyPeerAsync
+        other._order_after(contents, self._up, action)  # noqa: SLF001  # of this class
+        ends = buffer.data.ptr, here, contents.data.ptr, there
+        self._queue(action, self._up, buffer, copy, *ends, buffer.nbytes)
 
     # --- streams ---------------------------------------------------------------------------------
 
@@ -512,8 +471,8 @@ class CudaBackend(Accelerator):
         other events, too: the times between them are exact.
         """
         since = self._cupy.cuda.get_elapsed_time
-        if self.has_happened(event):
-            with suppress(self._cuda_error), self.order.calls:
+        if self.has_happened(event) and not self.capturing:
+            with suppress(self._cuda_error), self.order.calls():
                 later = self._later
                 if later is None or since(event, later[0]) < 0:
                     now = self.order.current().record()
@@ -523,14 +482,14 @@ class CudaBackend(Accelerator):
         return None
 
     def has_happened(self, event: Any) -> bool:
-        """Return whether an event certainly happened. A capture forbids the question."""
-        with suppress(NoDeviceError, self._cuda_error), self.order.calls:
-            return not self.order.captures() and bool(event.done)
+        """Return whether an event outside of graphs certainly happened."""
+        with suppress(NoDeviceError, self._cuda_error), self.order.calls():
+            return bool(event.done)
         return False
 
     def synchronize(self) -> None:
         """Block until all streams of this device are idle."""
-        with self.order.calls:
+        with self.order.calls():
             self._context.synchronize()
 
     @property
@@ -542,35 +501,14 @@ class CudaBackend(Accelerator):
         with self._context:
             return self.order.captures()
 
-    def _refuse_capture(self, action: str, *streams: Any) -> None:
+    def _refuse_capture(self, action: str, stream: Any = None) -> None:
         """Raise for an action that cannot be captured, before CUDA invalidates the capture."""
-        if self.order.captures() or any(is_capturing(each.is_capturing) for each in streams):
+        if self.order.captures() or (stream is not None and is_capturing(stream.is_capturing)):
             raise BesideCaptureError(
                 f"{action} cannot be part of a CUDA graph, and one is being captured: transfer the "
                 f"contents to {self.device} before the capture, with gpu_data() for example, and "
                 "back to the host after it"
             )
-
-    def _own_stream(self, *, down: bool) -> Any:
-        """Return the stream of uploads or downloads. Nothing is captured on it."""
-        if down not in self._streams:
-            with self._context:
-                self._streams[down] = self._cupy.cuda.Stream(non_blocking=True)
-        return self._streams[down]
-
-    def _as_stream(self, stream: Any) -> Any:
-        """Return a user's stream as one of CuPy's."""
-        cuda = self._cupy.cuda
-        if isinstance(stream, (cuda.Stream, cuda.ExternalStream)):
-            return stream
-        if isinstance(stream, int):
-            return stream_at(stream)
-        if hasattr(stream, "__cuda_stream__"):
-            return cuda.Stream.from_external(stream)
-        raise TypeError(
-            "expected a CuPy stream, a stream pointer, an object with __cuda_stream__ or None, "
-            f"got {stream!r}"
-        )
 
     def after_fork(self) -> None:
         """Make every use raise in a forked child, where CUDA does not work."""
@@ -582,9 +520,7 @@ class CudaBackend(Accelerator):
 
     def view(self, buffer: Any, layout: Layout, *, writable: bool) -> Any:
         """Return an array over a buffer, for any use. CuPy arrays are always writable."""
-        array = self.own_view(buffer, layout, writable=writable)
-        self.order.lend(array)
-        return array
+        return self.order.lend(self.own_view(buffer, layout, writable=writable))
 
     def lend(self, array: Any) -> None:
         """Record that other code uses an array, on any stream, after the work queued so far."""
@@ -607,7 +543,8 @@ class CudaBackend(Accelerator):
 
     def accessor_views(self, buffer: Any, layout: Layout) -> tuple[Any, Any]:
         """Return an array twice, whose views are lent."""
-        kept = _KeptView(self.order, self.own_view(buffer, layout, writable=True))
+        array = self.own_view(buffer, layout, writable=True)
+        kept = SimpleNamespace(array=array, view=partial(self.order.lend, array))
         return kept, kept
 
     def address(self, array: Any) -> int:
@@ -656,20 +593,6 @@ class CudaBackend(Accelerator):
         return (DLPACK_CUDA, self.device.index)
 
 
-class _KeptView:
-    """An array over a buffer that only this package uses, apart from its views."""
-
-    __slots__ = ("_order", "array")
-
-    def __init__(self, order: Order, array: Any) -> None:
-        self._order = order
-        self.array: Any = array
-
-    def view(self) -> Any:
-        self._order.lend(self.array)
-        return self.array.view()
-
-
 class _CudaPush(Push):
     """A transfer on another stream, identified by its event."""
 
@@ -679,26 +602,28 @@ class _CudaPush(Push):
 
     def order(self) -> bool:
         backend, event = self._backend, self._event
-        with backend.order.calls:
-            # A graph cannot wait for an event outside of it, nor query whether it is done.
-            backend._refuse_capture("waiting for an asynchronous transfer")  # noqa: SLF001  # of this module
-            backend.order.current().wait_event(event)
-            return self._ended(over=bool(event.done))
+        with backend.order.calls():
+            over = bool(event.done)
+            if not over:
+                # A graph cannot wait for an event outside of it.
+                backend._refuse_capture("waiting for an asynchronous transfer")  # noqa: SLF001  # of this module
+                backend.order.current().wait_event(event)
+            return self._ended(over=over)
 
     @property
     def arrived(self) -> bool:
-        """Whether the transfer is done; False during a capture."""
+        """Whether the transfer is done."""
         return self._ended(over=self._backend.has_happened(self._event))
 
     def wait(self) -> None:
-        with self._backend.order.calls:
+        with self._backend.order.calls():
             self._event.synchronize()
         self._ended(over=True)
 
     def _ended(self, *, over: bool) -> bool:
         """Let go of the buffers if it is over."""
         if over:
-            self._backend.under_way.pop(self._event, None)
+            self._backend.order.under_way.pop(self._event, None)
         return over
 
     @property

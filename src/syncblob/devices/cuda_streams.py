@@ -14,9 +14,10 @@ from __future__ import annotations
 import ctypes
 import itertools
 import sys
-import threading
 import weakref
 from collections import deque
+from contextlib import contextmanager
+from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +25,7 @@ from syncblob._locks_lost_in_fork import Lock
 from syncblob.devices.base import BesideCaptureError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
 # CUDA's numbers of the default streams, and of the mode of a thread that captures forbid nothing.
 _LEGACY, _PER_THREAD = 1, 2
@@ -50,68 +51,90 @@ def is_capturing(asked: Callable[..., bool], *stream: int) -> bool:
         raise
 
 
-def stream_at(pointer: int) -> Any:
-    """Return a stream of CuPy's of which only the address is known."""
-    from cupy.cuda import Stream  # there is a CUDA device
+def as_stream(stream: Any) -> Any:
+    """Return a stream of CuPy's, a pointer or an object with ``__cuda_stream__`` as CuPy's."""
+    from cupy.cuda import ExternalStream, Stream  # there is a CUDA device
 
-    # The version of the protocol, and the address.
-    named = SimpleNamespace(__cuda_stream__=lambda: (0, pointer))
-    return Stream.from_external(named) if pointer else Stream.null
+    if isinstance(stream, (Stream, ExternalStream)):
+        return stream
+    if isinstance(stream, int):
+        # The version of the protocol, and the address.
+        named = SimpleNamespace(__cuda_stream__=lambda: (0, stream))
+        return Stream.from_external(named) if stream else Stream.null
+    if hasattr(stream, "__cuda_stream__"):
+        return Stream.from_external(stream)
+    raise TypeError(
+        "expected a CuPy stream, a stream pointer, an object with __cuda_stream__ or None, "
+        f"got {stream!r}"
+    )
 
 
 def _nobody() -> None:
     return None
 
 
+# The number of a stretch that is open.
+_OPEN = float("inf")
+
+
 class Stretch:
     """The work that is queued on a stream until a point is made: an event that closes the stretch.
 
     Whoever uses memory looks whether the stretch is open *after* the work was queued, and whoever
-    makes the point closes the stretch *before* the event is recorded. So the event is behind all
-    work whose memory is noted with the stretch, without a lock. Several stretches of one stream may
-    be open. Of two closed ones, the event of that with the larger number is behind both.
+    makes the point numbers the stretch *before* the event is recorded. So the event is behind all
+    work whose memory is noted with the stretch, without a lock. Of two stretches of a stream, the
+    event of that with the larger number is behind the work of both.
     """
 
-    __slots__ = ("__weakref__", "closed", "event", "number", "pointer", "stream")
+    __slots__ = ("__weakref__", "event", "number", "pointer", "stream")
 
     def __init__(self, stream: Any) -> None:
         self.stream: Any = stream
         self.pointer: int = stream.ptr
-        self.closed: bool = False
         self.event: Any = None
-        self.number: float = float("inf")
+        self.number: float = _OPEN
+
+
+# Stands for the work of other code, on any stream.
+_OTHERS = Stretch(SimpleNamespace(ptr=-1))
 
 
 class Range:
     """Bytes of an allocation that are used together, from the address `start` to `stop`."""
 
-    __slots__ = ("allocation", "arena", "lent", "owner", "start", "stop", "uses")
+    __slots__ = ("allocation", "owner", "start", "stop", "uses")
 
     def __init__(self, allocation: Allocation, start: int, stop: int) -> None:
         self.allocation: Allocation = allocation
-        # The pointer of the stream on which they were allocated, which can use them again at once.
-        self.arena: int = allocation.arena
         self.start: int = start
         self.stop: int = stop
         # The last stretch of each stream that used them, by the pointer of the stream.
         self.uses: dict[int, Stretch] = {}
-        # Whether other code may use them, on any stream.
-        self.lent: bool = False
         # Refers to what all arrays over exactly these bytes keep alive, except aliases.
         self.owner: Any = _nobody
+
+    def add(self, stretches: Iterable[Stretch]) -> None:
+        """Note uses, unless another thread has noted later ones of the same streams."""
+        with _adding.held:
+            for stretch in stretches:
+                known = self.uses.get(stretch.pointer)
+                if known is None or known.number < stretch.number:
+                    self.uses[stretch.pointer] = stretch
 
 
 class Allocation(Range):
     """Memory that only this package uses, except for what it has lent."""
 
-    __slots__ = ("captured", "kept", "parts", "root")
+    __slots__ = ("arena", "captured", "memory", "parts", "root")
 
+    # The pointer of the stream on which it was allocated, which can use it again at once.
+    arena: int
     # Refers to the array that owns the memory. This counts as long as that is alive.
     root: Any
     # The ranges that are used on their own, by their bounds. This one stands for all the rest.
     parts: dict[tuple[int, int], Range]
-    # The memory, if it must not be freed before its last use: that was on another stream.
-    kept: Any
+    # It must not be freed before its last use on another stream.
+    memory: Any
     # Whether a graph uses it, so that it has to stay where it is.
     captured: bool
 
@@ -124,51 +147,31 @@ class Allocation(Range):
         """Return the range of some bytes."""
         if start <= self.start and stop >= self.stop:
             return self
-        found = self.parts.get((start, stop))
-        if found is None:
-            with _adding.held:
+        with _adding.held:
+            found = self.parts.get((start, stop))
+            if found is None:
                 if len(self.parts) >= _RANGES:
                     self._join()
-                found = self.parts.setdefault((start, stop), Range(self, start, stop))
+                found = self.parts[start, stop] = Range(self, start, stop)
         return found
 
     def _join(self) -> None:
-        """Join the ranges that no array lies over."""
-        unused = [each for each in self.parts.values() if each.owner() is None]
-        if unused:
-            low, high = min(each.start for each in unused), max(each.stop for each in unused)
-            rest = Range(self, low, high)
-            rest.uses, rest.lent = _last_uses(unused)
-            for each in unused:
-                del self.parts[each.start, each.stop]
-            self.parts[low, high] = rest
+        """Join the ranges that no array lies over to the rest."""
+        for bounds, each in list(self.parts.items()):
+            if each.owner() is None:
+                self.add(each.uses.values())
+                # For a thread that is about to note a use.
+                each.uses = self.uses
+                del self.parts[bounds]
 
-    def uses_in(self, start: int, stop: int) -> tuple[dict[int, Stretch], bool]:
-        """Return the last uses of bytes by the pointers of the streams, and whether any is lent."""
+    def uses_in(self, start: int, stop: int) -> dict[int, Stretch]:
+        """Return the last uses of some bytes."""
+        found = Range(self, start, stop)
         with _adding.held:
-            near = [x for x in self.parts.values() if x.start < stop and start < x.stop]
-            return _last_uses([self, *near])
-
-
-def _last_uses(ranges: Iterable[Range]) -> tuple[dict[int, Stretch], bool]:
-    """Return the last stretch of each stream that used some ranges, and whether any is lent."""
-    uses: dict[int, Stretch] = {}
-    lent = False
-    for each in ranges:
-        lent = lent or each.lent
-        for pointer, stretch in each.uses.items():
-            known = uses.get(pointer)
-            if known is None or known.number < stretch.number:
-                uses[pointer] = stretch
-    return uses, lent
-
-
-class _Root(weakref.ref):  # type: ignore[type-arg]  # of any array
-    """A reference to the array that owns the memory of an allocation."""
-
-    __slots__ = ("allocation",)
-
-    allocation: Any
+            for each in (self, *self.parts.values()):
+                if each.start < stop and start < each.stop:
+                    found.add(each.uses.values())
+        return found.uses
 
 
 class Owner:
@@ -181,12 +184,6 @@ class Owner:
         self.range: Range | None = found
 
 
-class _Local(threading.local):
-    """The last stretch of a thread, weakly, so that it does not keep the stream."""
-
-    stretch: Any = staticmethod(_nobody)
-
-
 class Order:
     """Who has to wait for whom on one device."""
 
@@ -194,18 +191,25 @@ class Order:
         self._cupy = cupy
         self._index = index
         self.device: Any = cupy.cuda.Device(index)
-        self.calls: _Calls = _Calls(self, driver.cuThreadExchangeStreamCaptureMode)
+        self._exchange: Callable[[Any], int] = driver.cuThreadExchangeStreamCaptureMode
         self._current_device: Callable[[], int] = cupy.cuda.runtime.getDevice
         self._kind: type = cupy.ndarray
-        self._local = _Local()
+        # Returns CuPy's current stream of the device, whichever device is current.
+        self.current: Callable[[], Any] = partial(cupy.cuda.get_current_stream, index)
+        # Returns the pointer of torch's current stream of a device.
+        self._theirs: Callable[[int], int] = self._of_torch
+        # The last stretch of each stream, weakly, so that it does not keep the stream.
+        self._stretches: dict[int, Callable[[], Any]] = {}
         # Numbers points in the order in which they were made.
         self._clock = itertools.count()
         # By the address of their memory, which is used again.
         self._allocations: dict[int, Allocation] = {}
-        # Those whose arrays are gone, until their last uses are over.
+        # Those whose arrays are gone, if other streams than that of their arena have used them.
         self.leaving: deque[Allocation] = deque()
-        # See `torch`, which is called several times for each operation.
-        self._torch: Any = None
+        # What must not be freed before an event has happened: such memory, and the buffers of
+        # unfinished pushes. A finalizer could not keep it alive, because in cyclic garbage CuPy's
+        # event may be destroyed first.
+        self.under_way: dict[Any, Any] = {}
         # The streams that Blobs were used on: CuPy's by their addresses, as long as they exist, and
         # the addresses of torch's, which exist as long as the process.
         self._passed: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
@@ -213,18 +217,38 @@ class Order:
 
     # --- streams and captures --------------------------------------------------------------------
 
-    def current(self) -> Any:
-        """Return CuPy's current stream of the device, whichever device is current."""
-        return self._cupy.cuda.get_current_stream(self._index)
+    @contextmanager
+    def calls(self) -> Iterator[None]:
+        """Allow calls on the device that CUDA forbids during captures of others.
 
-    def torch(self) -> Any:
+        A capture on a stream that nobody can name, of another thread for example, is made invalid
+        by an allocation, a wait or the query of an event anywhere, unless the thread says that they
+        have nothing to do with it. PyTorch's allocators do the same.
+        """
+        mode = ctypes.c_int(_RELAXED)
+        with self.device:
+            self._exchange(ctypes.byref(mode))
+            try:
+                yield
+            finally:
+                self._exchange(ctypes.byref(mode))
+
+    @staticmethod
+    def torch() -> Any:
         """Return torch if it is loaded and uses CUDA, else None."""
-        if self._torch is None:
-            # A module that is being imported by another thread lacks these.
-            cuda = getattr(sys.modules.get("torch"), "cuda", None)
-            if cuda is not None and cuda.is_initialized():
-                self._torch = sys.modules["torch"]
-        return self._torch
+        torch = sys.modules.get("torch")
+        # A module that is being imported by another thread lacks these.
+        cuda = getattr(torch, "cuda", None)
+        return torch if cuda is not None and cuda.is_initialized() else None
+
+    def _of_torch(self, index: int) -> int:
+        """Return the pointer of torch's current stream; of CuPy's until torch uses CUDA."""
+        torch = self.torch()
+        if torch is None:
+            return int(self.current().ptr)
+        # As `torch.cuda.current_stream(...).cuda_stream`, which takes 20 times as long.
+        self._theirs = torch._C._cuda_getCurrentRawStream  # noqa: SLF001  # Triton calls it, too
+        return self._theirs(index)
 
     def plain(self, *, transfers: bool = False) -> Any:
         """Return CuPy's current stream if work there needs no more than a note; else None.
@@ -233,31 +257,20 @@ class Order:
         thread, and nothing is being captured on it. The legacy stream cannot be captured, but a
         capture on a stream that is ordered with it forbids `transfers`.
         """
-        torch = self._torch or self.torch()
-        if self._current_device() != self._index:
-            return None
-        stream = self._cupy.cuda.get_current_stream(self._index)
+        stream = self.current()
         pointer = stream.ptr
-        if torch is not None:
-            # As `torch.cuda.current_stream(...).cuda_stream`, which takes 20 times as long.
-            theirs = torch._C._cuda_getCurrentRawStream(self._index)  # noqa: SLF001  # Triton calls it, too
-            if theirs != pointer and (theirs or _LEGACY) != (pointer or _LEGACY):
-                return None
-        if pointer == _PER_THREAD:
+        if self._current_device() != self._index or self._theirs(self._index) != pointer:
             return None
-        if transfers or pointer > _LEGACY:
-            try:
-                return None if stream.is_capturing() else stream
-            except RuntimeError as error:
-                # As in `is_capturing`.
-                if "captur" in str(error):
-                    return None
-                raise
-        return stream
+        try:
+            captured = (transfers or pointer > _LEGACY) and stream.is_capturing()
+        except RuntimeError:
+            # As in `is_capturing`, which is asked next.
+            captured = True
+        return None if captured or pointer == _PER_THREAD else stream
 
     def torch_captures(self) -> bool:
         """Return whether a graph is being captured on torch's current stream."""
-        torch = self._torch or self.torch()
+        torch = self.torch()
         return torch is not None and is_capturing(torch.cuda.is_current_stream_capturing)
 
     def captures(self) -> bool:
@@ -277,7 +290,7 @@ class Order:
         Raises a RuntimeError if a graph is being captured on a stream that Blobs were used on, or
         on a blocking one. The wait would end it.
         """
-        pointers = {0, self._cupy.cuda.get_current_stream(self._index).ptr, *self._passed_of_torch}
+        pointers = {0, self.current().ptr, *self._passed_of_torch}
         for each in self._passed.valuerefs():
             stream = each()
             if stream is not None:
@@ -294,28 +307,23 @@ class Order:
         RuntimeError before a computation, if a graph is being captured on torch's current stream
         and that is another one: CuPy's work would not be part of the graph.
         """
-        torch = self._torch or self.torch()
-        if torch is None:
+        ours, pointer = self.current(), self._theirs(self._index)
+        if pointer == ours.ptr:
             return
-        ours = self._cupy.cuda.get_current_stream(self._index)
-        pointer: int = torch._C._cuda_getCurrentRawStream(self._index)  # noqa: SLF001  # as above
-        if (pointer or _LEGACY) == (ours.ptr or _LEGACY):
-            return
-        if (
-            pointer not in self._passed_of_torch
-            # The number of a stream that is not torch's own is its address. It may be destroyed.
-            and torch.cuda.current_stream(self._index).stream_id != pointer
-        ):
+        # The number of a stream that is not torch's own is its address. It may be destroyed.
+        if self.torch().cuda.current_stream(self._index).stream_id != pointer:
             self._passed_of_torch.add(pointer)
+        captured = is_capturing(ours.is_capturing)
         if self.torch_captures():
-            if computing:
+            # The legacy stream only counts as captured.
+            if computing and not (captured and ours.ptr > _LEGACY):
                 raise RuntimeError(
                     "a CUDA graph is being captured on torch's current stream, and an operation of "
                     "CuPy's would be on another one: call a function of torch's, or make that "
                     "stream current in CuPy, with cupy.cuda.Stream.from_external"
                 )
-        elif not is_capturing(ours.is_capturing):
-            theirs = stream_at(pointer)
+        elif not captured:
+            theirs = as_stream(pointer)
             with self.device:
                 events = [self._cupy.cuda.Event(disable_timing=True) for _ in range(2)]
                 reached, other = ours.record(events[0]), theirs.record(events[1])
@@ -326,17 +334,15 @@ class Order:
 
     def known(self, array: Any) -> Allocation | None:
         """Return the allocation under an array; None if it is other code's."""
-        owner = getattr(array.data.mem, "_owner", None)
-        if type(owner) is Owner:
-            return None if owner.range is None else owner.range.allocation
+        # The memory of owners begins where the allocation does.
         known = self._allocations.get(array.data.mem.ptr)
         return None if known is None or known.root() is None else known
 
-    def range_of(self, array: Any) -> Range | None:
+    def _range_of(self, array: Any) -> Range | None:
         """Return the bytes under an array, or more; None if they are other code's."""
         owner = getattr(array.data.mem, "_owner", None)
         found = owner.range if type(owner) is Owner else self.known(array)
-        if found is None:
+        if found is None or not array.size:
             return None
         start, nbytes = array.data.ptr, array.nbytes
         if nbytes == found.stop - found.start or not array.flags.c_contiguous:
@@ -349,41 +355,33 @@ class Order:
         if known is None:
             return Owner(buffer.data, None)
         first = buffer.data.ptr
-        found = known.part(first + start, first + stop)
         with _adding.held:
+            found = known.part(first + start, first + stop)
             owner: Owner | None = found.owner()
             if owner is None:
                 owner = Owner(buffer.data, found)
                 found.owner = weakref.ref(owner)
         return owner
 
-    def lend(self, array: Any) -> None:
-        """Record that other code uses an array, on any stream, after the work queued so far."""
-        torch = self._torch or self.torch()
-        stream = self._cupy.cuda.get_current_stream(self._index)
-        if torch is not None:
-            theirs = torch._C._cuda_getCurrentRawStream(self._index)  # noqa: SLF001  # as above
-            if (theirs or _LEGACY) != (stream.ptr or _LEGACY):
-                self.join()
+    def lend(self, array: Any) -> Any:
+        """Record that other code uses an array, on any stream, after the work queued so far.
+
+        Returns a view of the array.
+        """
+        stream = self.current()
+        if self._theirs(self._index) != stream.ptr:
+            self.join()
         if stream.ptr not in self._passed:
             self._passed[stream.ptr] = stream
         owner = getattr(array.data.mem, "_owner", None)
         found = owner.range if type(owner) is Owner else None
         if found is None or array.nbytes != found.stop - found.start:
-            found = self.range_of(array)
-        if found is not None and array.size:
-            found.lent = True
+            found = self._range_of(array)
+        if found is not None and _OTHERS.pointer not in found.uses:
+            found.add([_OTHERS])
+        return array.view()
 
     # --- uses ------------------------------------------------------------------------------------
-
-    def _stretch(self, stream: Any) -> Stretch:
-        """Return a new open stretch of a stream, for this thread."""
-        stretch = Stretch(stream)
-        self._local.stretch = weakref.ref(stretch)
-        # Remembers a stream that Blobs were used on.
-        if stretch.pointer not in self._passed:
-            self._passed[stretch.pointer] = stream
-        return stretch
 
     def note(  # noqa: C901, PLR0912  # inlined, because each operation calls it
         self, operands: Iterable[Any], result: Any = None, stream: Any = None
@@ -396,15 +394,14 @@ class Order:
         """
         captured = False
         if stream is None:
-            stream = self.current()
-            captured = self.captures()
-        stretch: Stretch | None = None
+            stream, captured = self.current(), self.captures()
+        stretch: Any = _OTHERS
         if not (captured or stream.ptr == _PER_THREAD):
-            stretch = self._local.stretch()
-            if stretch is None or stretch.closed or stretch.pointer != stream.ptr:
+            stretch = self._stretches.get(stream.ptr, _nobody)()
+            if stretch is None or stretch.number != _OPEN:
                 stretch = self._stretch(stream)
         kind: Any = self._kind
-        allocations, given = self._allocations, []
+        given: list[Any] = []
         for x in operands:
             if type(x) is kind:
                 given.append(x)
@@ -414,14 +411,12 @@ class Order:
             owner = getattr(array.data.mem, "_owner", None)
             found = owner.range if type(owner) is Owner else None
             if found is None or array.nbytes != found.stop - found.start:
-                found = self.range_of(array)
-            if found is None or not array.size:
-                continue
-            if stretch is None:
-                found.lent = True
-                found.allocation.captured |= captured
-            elif found.uses.get(stretch.pointer) is not stretch:
-                stretch = self._add(found, stretch)
+                found = self._range_of(array)
+            if found is not None:
+                if found.uses.get(stretch.pointer) is not stretch:
+                    found.add([stretch])
+                if captured:
+                    found.allocation.captured = True
         results: list[Any] = []
         if type(result) is kind:
             results.append(result)
@@ -430,7 +425,7 @@ class Order:
         for array in results:
             memory = array.data.mem
             start = memory.ptr
-            known = allocations.get(start)
+            known = self._allocations.get(start)
             if (
                 array.base is not None
                 or not (known is None or known.root() is None)
@@ -446,60 +441,46 @@ class Order:
             else:
                 made = _new(Allocation)
                 made.start, made.stop, made.owner = start, start + memory.size, _nobody
-                made.parts, made.kept, made.arena = {}, None, stream.ptr
-                made.lent = stretch is None
-                made.captured = captured
-                made.uses = {} if stretch is None else {stretch.pointer: stretch}
-                made.root = _Root(array, self._forget)
-                made.root.allocation = allocations[start] = made
-        if stretch is not None and isinstance(stream, self._cupy.cuda.ExternalStream):
+                made.parts, made.memory, made.arena = {}, memory, stream.ptr
+                made.captured, made.uses = captured, {stretch.pointer: stretch}
+                made.root = weakref.ref(array, partial(self._forget, made))
+                self._allocations[start] = made
+        if isinstance(stream, self._cupy.cuda.ExternalStream) and stretch is not _OTHERS:
             # The owner of the stream may destroy it at any time.
             self._close(stretch)
 
-    def _add(self, found: Range, stretch: Stretch) -> Stretch:
-        """Note a use in a range; return the stretch, which may be a new one."""
-        with _adding.held:
-            while True:
-                found.uses[stretch.pointer] = stretch
-                # Afterwards: it replaces another thread's, whose work may be later than a point
-                # that was made meanwhile.
-                if not stretch.closed:
-                    break
-                stretch = self._stretch(stretch.stream)
-        if stretch.pointer != found.arena:
-            # The memory must not be freed before.
-            root = found.allocation.root()
-            if root is not None:
-                found.allocation.kept = root.data.mem
+    def _stretch(self, stream: Any) -> Stretch:
+        """Return a new open stretch of a stream, which is remembered."""
+        stretch = Stretch(stream)
+        self._stretches[stretch.pointer] = weakref.ref(stretch)
+        if stretch.pointer not in self._passed:
+            self._passed[stretch.pointer] = stream
         return stretch
 
-    def _forget(self, root: _Root) -> None:
+    def _forget(self, allocation: Allocation, _: object) -> None:
         """Forget memory whose owner is gone. Finalisers call this, on any thread."""
-        allocation, root.allocation = root.allocation, None
-        start = allocation.start
-        if self._allocations.get(start) is allocation:
-            self._allocations.pop(start, None)
-        if allocation.kept is not None:
+        if self._allocations.get(allocation.start) is allocation:
+            self._allocations.pop(allocation.start, None)
+        pointers = {*allocation.uses}
+        for each in list(allocation.parts.values()):
+            pointers.update(each.uses)
+        if pointers - {allocation.arena, _OTHERS.pointer}:
             self.leaving.append(allocation)
         else:
             allocation.parts.clear()
 
-    def _close(self, stretch: Stretch, *, needed: bool = True) -> Any:
+    def _close(self, stretch: Stretch) -> Any:
         """Return the event that closes a stretch, on the current device.
 
-        Raises a BesideCaptureError if it is needed, and a graph is being captured on the stream.
+        Raises a BesideCaptureError if a graph is being captured on the stream.
         """
-        if stretch.event is None:
-            with _adding.held:
-                if stretch.event is None:
-                    if is_capturing(stretch.stream.is_capturing):
-                        if needed:
-                            self._refuse(stretch.pointer)
-                        return None
-                    stretch.closed = True
-                    stretch.number = next(self._clock)
-                    event = self._cupy.cuda.Event(disable_timing=True)
-                    stretch.event = stretch.stream.record(event)
+        with _adding.held:
+            if stretch.event is None:
+                if is_capturing(stretch.stream.is_capturing):
+                    self._refuse(stretch.pointer)
+                stretch.number = next(self._clock)
+                event = self._cupy.cuda.Event(disable_timing=True)
+                stretch.event = stretch.stream.record(event)
         return stretch.event
 
     def wait(self, stream: Any, buffer: Any) -> None:
@@ -507,65 +488,49 @@ class Order:
 
         Waits itself for the device, if other code may use the buffer; see `synchronize`.
         """
-        start, lent = buffer.data.ptr, True
-        uses: dict[int, Stretch] = {}
-        # As `known`. The memory of owners begins where the allocation does.
+        # As `known`.
         known = self._allocations.get(buffer.data.mem.ptr)
-        if known is not None and known.root() is not None:
-            uses, lent = known.uses.copy(), known.lent
-            if known.parts:
-                uses, lent = known.uses_in(start, start + buffer.nbytes)
-        if lent:
+        if known is None or known.root() is None:
             self.synchronize()
             return
-        current: Stretch | None = self._local.stretch()
-        if current is not None:
+        start, uses = buffer.data.ptr, known.uses.copy()
+        if known.parts:
+            uses = known.uses_in(start, start + buffer.nbytes)
+        if _OTHERS.pointer in uses:
+            self.synchronize()
+            return
+        here = self._stretches.get(self.current().ptr, _nobody)()
+        if here is not None and here.event is None:
             # A later transfer of what is used here before it need not wait for what comes after it.
-            self._close(current, needed=False)
+            self._close(here)
         for pointer, stretch in uses.items():
             if pointer != stream.ptr:
-                stream.wait_event(self._close(stretch))
+                stream.wait_event(stretch.event or self._close(stretch))
 
-    def last_events(self) -> list[tuple[Any, Any]]:
-        """Return the memory that is leaving, with each event after a last use on other streams."""
-        found = []
+    def drop_finished(self, *, wait: bool = False) -> bool:
+        """Free memory whose last use is over, or wait for that; return whether there was any."""
         for _ in range(len(self.leaving)):
             allocation = self.leaving.popleft()
-            uses, _lent = allocation.uses_in(allocation.start, allocation.stop)
-            uses.pop(allocation.arena, None)
+            uses = allocation.uses_in(allocation.start, allocation.stop)
             try:
-                found += [(self._close(each), allocation.kept) for each in uses.values()]
+                for pointer, stretch in uses.items():
+                    if pointer not in (allocation.arena, _OTHERS.pointer):
+                        event = stretch.event or self._close(stretch)
+                        self.under_way[event] = self.under_way.get(event), allocation.memory
             except BesideCaptureError:
                 # Until that capture has ended.
                 self.leaving.append(allocation)
-                continue
-            allocation.parts.clear()
-        return found
-
-
-class _Calls(threading.local):
-    """Allows calls that CUDA forbids during captures of others, in a ``with`` statement.
-
-    A capture on a stream that nobody can name, of another thread for example, is made invalid by an
-    allocation, a wait or the query of an event anywhere, unless the thread says that they have
-    nothing to do with it. PyTorch's allocators do the same.
-    """
-
-    def __init__(self, order: Order, exchange: Callable[[Any], int]) -> None:
-        self._order = order
-        self._exchange = exchange
-        # The modes of this thread before its calls.
-        self._modes: list[Any] = []
-
-    def __enter__(self) -> None:
-        mode = ctypes.c_int(_RELAXED)
-        self._order.device.__enter__()
-        self._exchange(ctypes.byref(mode))
-        self._modes.append(mode)
-
-    def __exit__(self, *exception: object) -> None:
-        self._exchange(ctypes.byref(self._modes.pop()))
-        self._order.device.__exit__(*exception)
+            else:
+                allocation.parts.clear()
+        left = list(self.under_way)
+        for event in left:
+            if wait:
+                event.synchronize()
+            elif not event.done:
+                # Nearly always, those after it have not happened either.
+                break
+            self.under_way.pop(event, None)
+        return bool(left)
 
 
 def _add_arrays(values: Any, kind: type, found: list[Any]) -> list[Any]:

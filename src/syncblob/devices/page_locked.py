@@ -99,9 +99,14 @@ class PageLocked:
         """
         size = size_class(nbytes)
         with self._lock.held:
+            self.trim()
+            # Counted first: arrays may end during the wait.
             dropped = [each.size for each in list(self._dropped)]
             if not self._free.get(size) and dropped.count(size) >= _TOGETHER:
-                self._collect()
+                # Beside a capture, more memory is locked.
+                with suppress(RuntimeError):
+                    self._synchronize()
+                    self._reuse(len(dropped))
             while (buffer := self.take(nbytes)) is None:
                 try:
                     memory = self._lock_memory(size)
@@ -113,16 +118,11 @@ class PageLocked:
                     self.nbytes += size
         return buffer
 
-    def _collect(self) -> None:
-        """Wait for the device, and let the blocks be used again that were dropped before."""
-        # Counted first: arrays may end meanwhile.
-        count = len(self._dropped)
-        # Beside a capture, more memory is locked.
-        with suppress(RuntimeError):
-            self._synchronize()
-            for _ in range(count):
-                block = self._dropped.popleft()
-                self._free.setdefault(block.size, []).append(block.memory)
+    def _reuse(self, count: int) -> None:
+        """Let the blocks be used again that were dropped first."""
+        for _ in range(count):
+            block = self._dropped.popleft()
+            self._free.setdefault(block.size, []).append(block.memory)
 
     def trim(self) -> None:
         """Give all free memory back if it is too much."""
@@ -133,9 +133,7 @@ class PageLocked:
         """Give all free memory back to CUDA, which waits for the device; return whether any was."""
         with self._lock.held:
             before = self.nbytes
-            # One by one, because arrays end on other threads.
-            for block in [self._dropped.popleft() for _ in range(len(self._dropped))]:
-                self._free.setdefault(block.size, []).append(block.memory)
+            self._reuse(len(self._dropped))
             given, self._free = self._free, {}
             for size, memories in given.items():
                 self.nbytes -= size * len(memories)

@@ -29,7 +29,7 @@ def check(model):
     assert values == [[[2] * 3, [4] * 3, [1]], [[1] * 3, [1] * 3], [[5] * 2, [7] * 2, [1]]]
 
 
-@pytest.mark.parametrize("quantity", [False, True])
+@pytest.mark.parametrize("counted", [False, True])
 def test_a_state_dict(module, counted, tmp_path):
     state = module.state_dict()
     model = from_tensors(

@@ -23,7 +23,7 @@ from syncblob.devices.base import WRITERS
 from syncblob.memory.buffers import NO_WINDOWS, Window, Windows
 from syncblob.memory.ledger import REMEMBERED, Transition, note_arrival, note_use, noted_user
 from syncblob.memory.loans import NO_LOANS, require_announced, restore
-from syncblob.memory.operations import is_written_elsewhere, let_go, reside, running
+from syncblob.memory.operations import is_written_elsewhere, let_go, reside, running, searches
 from syncblob.memory.spans import Run, Spans
 from syncblob.memory.state_machine import (
     COLUMNS,
@@ -378,7 +378,8 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
             and ledger.follows_logs
             and not (rare or (loans.live and loans.may_be_written))
         ):
-            # As `Ledger.usable`, so that the next access need not ask.
+            # As `Ledger.shortcut`, so that the next access need not ask.
+            ledger.last_search = searches[0]
             usable = newest & user
             for upload in ledger.uploads:
                 usable &= ~(1 << upload.side)

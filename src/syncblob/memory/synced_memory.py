@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any, Never, Self
 
 from syncblob._layout import Layout
 from syncblob.arrays.native import buffer_of
-from syncblob.devices import CPU, HOST, Device, Side, default_device, home_accelerator
+from syncblob.devices import CPU, HOST, Device, Side, home_of
 from syncblob.memory.accesses import acquire, alias, borrow, export_watched, note_alias
 from syncblob.memory.buffers import Window, Windows
 from syncblob.memory.changes import adopt
 from syncblob.memory.copies import gather, pull, push, push_from_host
 from syncblob.memory.ledger import Ledger
 from syncblob.memory.loans import announcing
-from syncblob.memory.operations import is_written_elsewhere, reside
+from syncblob.memory.operations import is_written_elsewhere, reside, searches
 from syncblob.memory.room import compute, from_the_start, in_room
 from syncblob.memory.sources import Source
 from syncblob.memory.spans import Spans
@@ -93,15 +93,11 @@ class SyncedMemory(Ledger):
         nbytes = operator.index(nbytes)
         if nbytes < 0:
             raise ValueError(f"expected a non-negative number of bytes, got {nbytes}")
-        if device is None:
-            device = default_device()
-        elif not isinstance(device, Device):
-            device = Device(device)
-        accelerator = home_accelerator(device)
+        home: Any = home_of(device)
         initial = None if source is None else Source(source, nbytes)
-        super().__init__(nbytes, accelerator, initial)
+        super().__init__(nbytes, None if home is HOST else home, initial)
         self.name = name
-        self.device_home: Home = HOST if accelerator is None else accelerator
+        self.device_home: Home = home
 
     @classmethod
     def adopting(
@@ -399,6 +395,8 @@ class SyncedMemory(Ledger):
 
     def acquire(self, side: Side, access: Access, layout: Layout, reason: str) -> Any:
         """Prepare one side for an access, as `array` does, and return its window."""
+        if side:
+            self.last_search = searches[0]
         # To read what is there changes no state, so it needs no lock.
         buffer = None if open_logs or access is not CONST else self.newest(side, layout)
         return acquire(self, side, access, layout, reason) if buffer is None else buffer

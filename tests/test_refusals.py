@@ -125,12 +125,6 @@ def test_an_error_of_a_file_survives_a_pickle():
     assert (again.path, again.offset, again.layer) == ("a", 7, "ip")
 
 
-def test_a_number_is_formatted_by_its_value():
-    assert f"{syncblob.asarray(2.5):6.2f}" == "  2.50"
-    assert f"{syncblob.asarray(2.5)}" == "2.5"
-    assert f"{Blob(1)}" == str(Blob(1)) == "[0.]"
-
-
 @pytest.mark.parametrize("device", ["cpu", "simulated"])
 def test_remainders(device):
     values = np.array([7.0, -7, 2])

@@ -277,30 +277,6 @@ def test_what_is_wrong_with_an_index_is_found_before_it_moves() -> None:
     assert len(log) == 0
 
 
-@pytest.mark.parametrize(
-    ("function", "expected"),
-    [
-        (lambda x: np.allclose(x, x), True),
-        (lambda x: np.array_equal(x, x), True),
-        (lambda x: np.array_equal(x, np.zeros(4)), False),
-    ],
-    ids=["allclose", "array_equal", "with an array"],
-)
-def test_a_number_that_a_function_returns_comes_from_the_accelerator(
-    function: Callable[[Any], Any], expected: bool
-) -> None:
-    blob = Blob(4, "f8", device="simulated")
-    blob.overwrite_gpu_data()[...] = 1
-    with record_transfers() as log:
-        found = function(blob)
-    assert found is expected
-    assert [t.nbytes for t in log if t.direction == "download"] == [1]
-    with no_transfers(), pytest.raises(TransferGuardError):
-        function(blob)
-    with no_transfers():
-        assert function(Blob.asarray(np.ones(4))) is expected
-
-
 def test_of_a_push_the_log_tells_when_it_arrived(gate: threading.Event) -> None:
     blob = Blob(3, device="simulated")
     blob.mutable_cpu_data()[...] = 1

@@ -37,6 +37,7 @@ from syncblob.devices import HOST, Device, home_of
 from syncblob.interop import export_cuda, export_dlpack, export_numpy
 from syncblob.memory import CONST, MUTABLE, OVERWRITE, Head, SyncedMemory
 from syncblob.memory.accesses import assume_unaliased, refresh
+from syncblob.memory.loans import NO_LOANS
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
@@ -341,7 +342,7 @@ class Blob(Operators, Views, Replacements, CaffeMath, Creation):
         """Free the memory of data on a side, and return the number of bytes freed.
 
         What only that side holds moves to the other first. Writable borrowed arrays of that side
-        become read-only. Arrays that are kept longer than a borrow may be keep the bytes alive. A
+        become read-only. Arrays that the program keeps beyond a borrow keep the bytes alive. A
         buffer that reaches beyond the range of a view stays, and `explain` says so.
 
         BufferError, with nothing changed, if an alias, exposed memory, or an operation of another
@@ -353,18 +354,13 @@ class Blob(Operators, Views, Replacements, CaffeMath, Creation):
     def parts(self, axis: int = 0, *, nbytes: int | None = None) -> Iterator[Self]:
         """Walk the Blob in views that are on its device one after the other.
 
-        While one is used, the next is brought. Each is evicted behind it, so that the device needs
-        room for two. Only what is missing moves: a part that was written moves back once, and one
-        that was only read does not. BufferError if a part that was left is aliased, as by a tensor
-        that was kept.
+        While the caller uses a part, the next one is transferred, and the one before is evicted:
+        the device needs room for two. A part that was written moves back once, and one that was
+        only read does not. `nbytes` is the size of a part, which has at least one index along
+        `axis`. The default is 64 MiB, or less on a device that has no room for four of them.
 
-        Parameters
-        ----------
-        axis
-            The axis to divide. ValueError if the views would lie between each other in memory.
-        nbytes
-            The size of a part, which has at least one index along `axis`. The default is 64 MiB, or
-            less on a device that has no room for four such parts.
+        ValueError if the views along this axis would lie between each other in memory, BufferError
+        if a part that was left is aliased, as by a tensor that was kept.
         """
         return parts.walk(self, axis, nbytes)
 
@@ -703,9 +699,12 @@ class Blob(Operators, Views, Replacements, CaffeMath, Creation):
             and copy is None
             and (stream is None or home is not HOST)
         ):
-            array, layout = kept.exported.view(), self.layout
-            memory, side = self.memory, kept.shortcut.side
-            loans, reach = memory.own_loans(), (layout.start, layout.stop)
+            array, layout = kept.exported.view(), self.known_layout or self.layout
+            # A Blob with kept arrays has a memory.
+            memory: Any = self.known_memory
+            side = kept.shortcut.side
+            loans = memory.own_loans() if memory.loans is NO_LOANS else memory.loans
+            reach = layout.start, layout.stop
             loans.lend(array, "DLPack", side, *reach, user_instruction())
             if kept.shortcut.writable and memory.loans is loans and home is HOST:
                 return array.__dlpack__(max_version=max_version)

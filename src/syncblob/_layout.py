@@ -162,13 +162,11 @@ class Layout:
             offset += at * self.strides[axis]
         return offset
 
-    def is_aligned(self, dtype: np.dtype[np.generic]) -> bool:
-        """Return whether elements of a dtype in this layout are aligned."""
-        return all(step % dtype.alignment == 0 for step in (self.offset, *self.strides))
-
     def derive(self, view: Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]]) -> Layout:
         """Return the layout of a view that NumPy would make of a dummy, without its elements."""
-        return self.of_dummy(view(self.dummy()))
+        array = view(self.dummy())
+        address = array.__array_interface__["data"][0]
+        return Layout.of_array(array, address - _DUMMY_ADDRESS if array.size else self.offset)
 
     def dummy(self) -> np.ndarray[Any, Any]:
         """Return an array with this layout in a memory at an invalid address, always the same."""
@@ -181,10 +179,3 @@ class Layout:
             "strides": self.strides,
         }
         return np.asarray(dummy).view(self.dtype)
-
-    def of_dummy(self, view: np.ndarray[Any, Any]) -> Layout:
-        """Return the layout of a view of this layout's dummy."""
-        offset = self.offset
-        if view.size:
-            offset = view.__array_interface__["data"][0] - _DUMMY_ADDRESS
-        return Layout.of_array(view, offset)

@@ -103,15 +103,3 @@ def contiguous_strides(shape: Shape, itemsize: int) -> Shape:
         strides.append(step)
         step *= max(dim, 1)
     return tuple(reversed(strides))
-
-
-def is_basic_index(key: object) -> bool:
-    """Return whether an index selects a view: only integers, slices, None and Ellipsis."""
-    entries = key if isinstance(key, tuple) else (key,)
-    return all(
-        entry is None
-        or entry is Ellipsis
-        or isinstance(entry, slice)
-        or (isinstance(entry, (int, np.integer)) and not isinstance(entry, (bool, np.bool)))
-        for entry in entries
-    )

@@ -16,12 +16,8 @@ class DeviceMismatchError(SyncblobError, ValueError):
 class TransferGuardError(SyncblobError, RuntimeError):
     """A guard forbids a transfer that an access needs.
 
-    Parameters
-    ----------
-    message
-        The limit, the access that needed a transfer, and its line.
-    allowed
-        The limit, for example ``"no transfers allowed here"``.
+    The message has the limit, the access and its line; `allowed` is the limit, for example ``"no
+    transfers allowed here"``.
     """
 
     def __init__(self, message: str, allowed: str = "") -> None:

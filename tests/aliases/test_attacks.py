@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import itertools
 import os
 import sys
@@ -54,12 +53,6 @@ def test_a_side_that_was_kept_is_that_of_the_memory_the_blob_has_now() -> None:
     assert blob.tolist() == [9, 9, 9]
     blob.resize(5)
     assert np.asarray(side).shape == (5,)
-
-
-def test_memories_are_not_copied() -> None:
-    for duplicate in (copy.copy, copy.deepcopy):
-        with pytest.raises(TypeError, match="copy or pickle the Blob"):
-            duplicate(made().memory)
 
 
 @pytest.mark.parametrize(

@@ -157,20 +157,6 @@ def test_a_side_tells_what_it_is() -> None:
 # --- aliases of unknown lifetime -----------------------------------------------------------------
 
 
-@pytest.mark.parametrize("adopt", [Blob.asarray, Blob.from_dlpack])
-def test_an_adopted_array_is_read_again_until_its_side_is_given_up(adopt: Any) -> None:
-    array = np.arange(3.0)
-    blob = adopt(array)
-    blob.memory.side_of(accelerator("simulated"))
-    assert blob.gpu_data().tolist() == [0, 1, 2]
-    array[0] = 9
-    assert blob.gpu_data().tolist() == [9, 1, 2]
-    assert blob.head is Head.HEAD_AT_CPU
-    blob.mutable_gpu_data()[...] = 4
-    assert blob.cpu_data().tolist() == array.tolist() == [4, 4, 4]
-    assert blob.head is Head.SYNCED
-
-
 def test_a_copy_of_an_array_is_nobody_elses() -> None:
     for blob in (
         Blob.asarray(np.arange(3), device="simulated", copy=True),

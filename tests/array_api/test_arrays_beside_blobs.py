@@ -49,38 +49,18 @@ def test_the_result_is_that_of_blobs(call, device, library):
 
 @pytest.mark.parametrize("library", LIBRARIES)
 @pytest.mark.parametrize("device", ["cpu", "simulated:0"])
-def test_in_every_place(device, library):
+def test_arguments_that_no_call_above_has(device, library):
     x = xp.asarray([1.0, 3, 5], device=device)
     array = library(np.array([3.0, 4, 1]))
-    mask = library(np.array([True, False, True]))
-    results = [
-        xp.searchsorted(library(np.array([1.0, 2, 4])), x),
-        xp.searchsorted(x, array, sorter=library(np.arange(3))),
-        xp.where(mask, x, array),
-        xp.where(mask, array, x),
-        xp.where(x > 2, array, array),
-        xp.where(x > 2, array, 0),
-        xp.clip(array, x, None),
-        xp.clip(x, array, array),
-        xp.isin(array, x),
-        xp.isin(x, array),
-        xp.concat([array, x, array]),
-        xp.stack([array, array, x]),
-        xp.diff(x, prepend=array, append=array),
-        xp.repeat(array, xp.asarray([1, 0, 2], device=device)),
-        xp.take(x, library(np.array([0, 2]))),
-        xp.linalg.pinv(xp.eye(3, device=device), rtol=library(np.array(0.5))),
-        *xp.meshgrid(x, array),
-        *xp.broadcast_arrays(array, x),
-    ]
-    values = [
-        *([0, 2, 3], [1, 2, 0], [1, 4, 5], [3, 3, 1], [3, 4, 1], [0, 4, 1], [3, 4, 5], [3, 4, 1]),
-        *([1, 0, 1], [1, 1, 0], [3, 4, 1, 1, 3, 5, 3, 4, 1], [[3, 4, 1], [3, 4, 1], [1, 3, 5]]),
-        *([1, -3, 0, 2, 2, -2, 1, -3], [3, 1, 1], [1, 5], np.eye(3).tolist()),
-        *([[1, 3, 5]] * 3, [[3] * 3, [4] * 3, [1] * 3], [3, 4, 1], [1, 3, 5]),
-    ]
-    assert [result.device for result in results] == [device] * len(results)
-    assert [result.tolist() for result in results] == values
+    for result, expected in (
+        (xp.searchsorted(library(np.array([1.0, 2, 4])), x), [0, 2, 3]),
+        (xp.searchsorted(x, array, sorter=library(np.arange(3))), [1, 2, 0]),
+        (xp.diff(x, prepend=array, append=array), [1, -3, 0, 2, 2, -2, 1, -3]),
+        (xp.linalg.pinv(xp.eye(3, device=device), rtol=library(np.array(0.5))), np.eye(3).tolist()),
+        (xp.where(library(np.array([True, False, True])), x, array), [1, 4, 5]),
+        (xp.clip(array, x, None), [3, 4, 5]),
+    ):
+        assert (result.device, result.tolist()) == (device, expected)
 
 
 @pytest.mark.parametrize("library", LIBRARIES)

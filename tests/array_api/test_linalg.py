@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import syncblob as xp
-from syncblob import Blob, Head, linalg
+from syncblob import linalg
 
 TOLERANCE = {"f4": 1e-3, "f8": 1e-9, "c8": 1e-3, "c16": 1e-9}
 
@@ -111,19 +111,3 @@ def test_diagonal_is_a_view_that_can_be_written(on, offset):
     assert diagonal.shape == operand.diagonal(offset, -2, -1).shape
     expected = operand + 100 * np.eye(3, 4, offset)
     np.testing.assert_array_equal(np.asarray(x), expected)
-
-
-def test_diagonal_of_a_const_view_stays_const(on):
-    x = on(np.ones((2, 2)))
-    diagonal = linalg.diagonal(x.const)
-    with pytest.raises(ValueError, match="const"):
-        diagonal += 1
-
-
-def test_views_of_a_blob_nobody_wrote_yet(device):
-    x = Blob((3, 4), device=device)
-    assert xp.matrix_transpose(x).shape == (4, 3)
-    assert x.head is Head.UNINITIALIZED
-    diagonal = linalg.diagonal(x, offset=1)
-    diagonal += 1
-    assert float(x[1, 2]) == 1.0

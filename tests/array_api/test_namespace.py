@@ -127,17 +127,3 @@ def test_other_versions_are_refused(version: str) -> None:
         xp.ones(3).__array_namespace__(api_version=version)
     with pytest.raises(TypeError):
         xp.ones(3).__array_namespace__("2025.12")
-
-
-def test_conversions_to_scalars_are_for_blobs_without_axes() -> None:
-    one = xp.asarray(1)
-    assert (bool(one), int(one), float(one), complex(one)) == (True, 1, 1.0, 1 + 0j)
-    assert [10, 20][one] == 20
-    for blob in (xp.ones(1), xp.ones((1, 1)), xp.ones(3)):
-        for kind in (bool, int, float, complex, lambda x: [1][x]):
-            with pytest.raises(TypeError):
-                kind(blob)
-    with pytest.raises(TypeError, match="integer"):
-        [1, 2].__getitem__(xp.asarray(1.0))
-    with pytest.raises(TypeError):
-        float(xp.asarray(1j))

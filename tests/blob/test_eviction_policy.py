@@ -71,16 +71,14 @@ def forward_and_backward():
 
 
 def sliding_window():
-    """Each place of a window over 5 of 60 Blobs changes the middle and reads the others."""
+    """Each place of a window over 5 of 60 Blobs changes the middle and reads the others.
+
+    There is room for no more than the window.
+    """
     accesses = []
     for start in range(56):
         accesses += [(start + offset, CHANGE if offset == 2 else READ) for offset in range(5)]
-    return accesses, 7
-
-
-def tight_window():
-    """The same with room for no more than the window."""
-    return sliding_window()[0], 5
+    return accesses, 5
 
 
 def zipf():
@@ -97,25 +95,6 @@ def at_random(weights):
     rng = random.Random(1)  # noqa: S311  # accesses, not secrets
     chosen = rng.choices(range(len(weights)), weights, k=3000)
     return [(blob, rng.choice((READ, READ, READ, CHANGE))) for blob in chosen]
-
-
-def random_walk():
-    """A walk over 40 Blobs, one step up or down at a time."""
-    rng, place, accesses = random.Random(1), 20, []  # noqa: S311  # as above
-    for _ in range(1500):
-        place = (place + rng.choice((-1, 1))) % 40
-        accesses.append((place, rng.choice((READ, READ, READ, CHANGE))))
-    return accesses, 8
-
-
-def two_nets():
-    """Two nets of 8 layers in turn on a device with room for one and a half."""
-    accesses = []
-    for _ in range(6):
-        for first in (0, 8):
-            layers = range(first, first + 8)
-            accesses += [(i, READ) for i in layers] + [(i, READ) for i in reversed(layers)]
-    return accesses, 12
 
 
 def scan():
@@ -148,11 +127,8 @@ def training():
 PATTERNS = {
     forward_and_backward: 1.1,
     sliding_window: 1.05,
-    tight_window: 1.05,
     zipf: 1.6,
     two_levels: 1.35,
-    random_walk: 1.3,
-    two_nets: 1.75,
     scan: 3.3,
     phases: 1.35,
     training: 1.5,

@@ -97,10 +97,13 @@ def test_arrays_of_the_library_are_adopted_and_written_through() -> None:
     blob = syncblob.asarray(array, copy=False)
     array[0] = 5
     assert (blob.device, blob.tolist()) == ("drawer:1", [5, 1, 2, 3, 4, 5])
+    blob.cpu_data()
+    array[0] = 7
+    assert blob.cpu_data()[0] == 7
     assert syncblob.asarray(array.reshape(2, 3).T, copy=False).strides == (8, 24)
     with pytest.raises(ValueError, match="gaps"):
         syncblob.asarray(array[::2], copy=False)
-    assert syncblob.asarray(array[::2]).tolist() == [5, 2, 4]
+    assert syncblob.asarray(array[::2]).tolist() == [7, 2, 4]
     # What a const access returns is read-only, so it is copied.
     assert syncblob.asarray(blob.gpu_data()).memory is not blob.memory
 

@@ -17,7 +17,7 @@ import syncblob
 from syncblob import Blob, Head
 from syncblob.calls.results import write_by
 from syncblob.devices import POISON, Side
-from syncblob.memory import CONST, Window, room, windows
+from syncblob.memory import CONST, Window, from_the_start, room, windows
 from syncblob.memory.buffers import NO_WINDOWS
 
 
@@ -278,7 +278,7 @@ def test_an_access_that_gets_no_window_leaves_exports_under_watch(limited):
 def writing(part, write):
     """Return a call that writes a view on the accelerator by a function."""
     place = part.memory, part.layout, Side.ACCELERATOR
-    return partial(write_by, *place, "a write", lambda array: (write, array))
+    return partial(from_the_start, write_by, *place, "a write", write)
 
 
 def slow_write(part):

@@ -23,6 +23,7 @@ UFUNCS = sorted(
 SHORT = {
     "numpy.apply_along_axis": "a function that calls another",
     "numpy.array2string": "a text",
+    "numpy.array_equal": "an answer, which is downloaded",
     "numpy.broadcast_arrays": "several views, in which elements are one in memory",
     "numpy.broadcast_to": "a view in which elements are one in memory",
     "numpy.clip": "an `out` that may be written in part",

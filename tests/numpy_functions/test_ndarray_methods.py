@@ -153,27 +153,8 @@ def test_methods_in_place_take_the_mutable_path_on_the_device(simulated):
         assert (blob.head, simulated.uploads) == (Head.HEAD_AT_GPU, 0)
         with pytest.raises(ValueError, match="const"):
             method(blob.const)
-
-
-def test_filling_brings_nothing_over(simulated):
-    blob = Blob((2, 3), device="simulated:0")
-    blob.overwrite_cpu_data()[...] = 5
-    np.add(blob, 1, out=blob)
-    blob.mutable_cpu_data()
-    simulated.reset_counts()
-    blob.fill(4)
-    assert simulated.uploads + simulated.downloads == 0
-    assert blob.tolist() == [[4] * 3] * 2
     with pytest.raises(ValueError, match="one value"):
         blob.fill([1, 2, 3])
-
-
-@pytest.mark.parametrize("device", DEVICES)
-def test_flatten_copies_and_ravel_does_not(device):
-    blob = on(device, values())
-    assert blob.ravel().memory is blob.memory
-    assert blob.flatten().memory is not blob.memory
-    assert blob.T.ravel().memory is not blob.memory
 
 
 FLAT = {

@@ -128,14 +128,6 @@ def test_ufuncs_with_others_give_blobs_both_ways_round(other, device):
     assert result.device == device
 
 
-def test_an_array_on_an_accelerator_is_uploaded_once(simulated):
-    blob = blob_of(A, "simulated:0")
-    simulated.reset_counts()
-    assert np.add(A, blob).device == "simulated:0"
-    assert np.dot(blob.T, A).device == "simulated:0"
-    assert (simulated.uploads, simulated.downloads) == (2, 0)
-
-
 @pytest.mark.parametrize("device", DEVICES)
 def test_arrays_are_operated_on_in_place_by_blobs(device):
     array = A.copy()

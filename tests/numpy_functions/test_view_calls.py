@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from call_texts import functions
-from made_blobs import CPU, GPU, NONE, PAIR, SYNCED, blob_in, on, values
+from made_blobs import CPU, GPU, PAIR, SYNCED, blob_in, on, values
 
 import syncblob
 from syncblob import Blob, Head
@@ -130,18 +130,6 @@ def test_what_has_no_axes_is_not_read_at_an_address_that_holds_nothing(head):
     blob = blob_in(head, shape=())
     for function in (np.flip, np.squeeze, np.transpose, np.ravel, np.atleast_3d):
         assert function(blob).tolist() == function(np.float32(0)).tolist()
-
-
-def test_shapes_and_views_of_what_was_never_touched_touch_nothing():
-    blob = Blob((2, 3), device="simulated:0")
-    assert (np.shape(blob), np.ndim(blob), np.size(blob)) == ((2, 3), 2, 6)
-    assert (np.shape(a=blob), np.ndim(a=blob), np.size(a=blob, axis=1)) == ((2, 3), 2, 3)
-    assert np.result_type(blob, np.float64) == np.float64
-    assert np.zeros_like(blob).tolist() == np.zeros_like(a=blob).tolist() == [[0] * 3] * 2
-    for filled in (np.full_like(blob, 3), np.full_like(a=blob, fill_value=3)):
-        assert filled.device == "simulated:0"
-    assert np.transpose(blob).shape == np.swapaxes(blob, 0, 1).shape == (3, 2)
-    assert blob.head is NONE
 
 
 LIKE = {
@@ -283,12 +271,3 @@ def test_as_strided_checks_the_bounds_of_a_slice_by_the_whole_memory(device):
         assert not result.flags.writeable
     with pytest.raises(ValueError, match="out of bounds"):
         as_strided(blob[1:], (3, 40), (32, 8), check_bounds=True)
-
-
-def test_a_view_of_the_users_array_sees_its_later_writes():
-    array = np.zeros(3)
-    _, view = np.atleast_2d(on("cpu", values()), array)
-    view.memory.side_of(syncblob.simulated(0))
-    view.gpu_data()
-    array[0] = 5
-    assert view.gpu_data()[0, 0] == 5

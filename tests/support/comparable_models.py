@@ -1,5 +1,8 @@
 """Models in comparable forms, for tests of conversion."""
 
+import json
+import struct
+
 import numpy as np
 import pytest
 
@@ -39,6 +42,12 @@ def by_name(model, *, squeeze=False):
         for layer in model.layers
         if layer.blobs
     }
+
+
+def safetensors_file(header, values=b""):
+    """Return the bytes of a file whose header need not be one that the package writes."""
+    text = json.dumps(header).encode()
+    return struct.pack("<Q", len(text)) + text + values
 
 
 def need_library_of(extension):

@@ -18,5 +18,5 @@ _source_lines._library_of[trampoline.__file__] = "syncblob"
 @pytest.fixture(autouse=True)
 def _plans_made_anew() -> None:
     for plans in gc.get_objects():
-        if isinstance(plans, (engine.Functions, engine.Plans)):
+        if isinstance(plans, engine.Cache):
             plans.clear()

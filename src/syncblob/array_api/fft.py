@@ -27,7 +27,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, Never, Protocol
 
 import numpy as np
-from numpy.lib.array_utils import normalize_axis_tuple
+from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from syncblob._blob import Blob
 from syncblob._dtypes import as_dtype
@@ -182,7 +182,10 @@ def _apply(name: str, x: Any, **keywords: Any) -> Any:
     if axes is not None:
         x = as_blob(f"fft.{name}", x)
         # NumPy speaks of the index of a tuple, and CuPy accepts some that are out of range.
-        normalize_axis_tuple(axes, len(x.shape), allow_duplicate=True)
+        if type(axes) is int:
+            normalize_axis_index(axes, len(x.shape))
+        else:
+            normalize_axis_tuple(axes, len(x.shape), allow_duplicate=True)
     result = apply(f"fft.{name}", x, **keywords)
     # NumPy's inverse of a real transform leaves the result of an empty axis uninitialized.
     return apply("zeros_like", result) if 0 in x.shape else result

@@ -173,9 +173,5 @@ def _spread(
 
 
 def _nans(xp: Any, a: Any, *, axes: tuple[int, ...], keepdims: bool) -> Any:
-    shape = tuple(
-        1 if axis in axes else length
-        for axis, length in enumerate(a.shape)
-        if keepdims or axis not in axes
-    )
+    shape = xp.any(a, axis=axes, keepdims=keepdims).shape
     return xp.full(shape, math.nan, dtype=np.float64 if a.dtype.kind in "iub" else a.real.dtype)

@@ -17,7 +17,7 @@ import numpy as np
 from syncblob.blob.core import BlobCore
 from syncblob.calls.results import write_by
 from syncblob.devices import Side
-from syncblob.memory import CONST, Head, SyncedMemory, compute
+from syncblob.memory import CONST, Head, SyncedMemory, compute, from_the_start
 from syncblob.transfers import require_device
 
 # The number of elements converted at a time, so that temporary arrays fit in the cache.
@@ -62,7 +62,7 @@ class CaffeMath(BlobCore):
         diff = self.diff_memory()
         gradient = diff.array(diff.side_of(home), CONST, self.layout, "update")
         place = self.memory, self.layout, side, "update"
-        write_by(*place, lambda data: (np.subtract, data, gradient, data))
+        from_the_start(write_by, *place, _subtract, gradient)
 
     def asum_data(self) -> float | int:
         """Return the sum of absolute values of data; ``|re| + |im|`` for complex ones, as BLAS.
@@ -122,7 +122,8 @@ def _scale_memory(
         return
     side = _head_side(blob, memory)
     require_device(memory.home(side).device, reason)
-    write_by(memory, blob.layout, side, reason, lambda array: (_scale, factor, array))
+    place = memory, blob.layout, side, reason
+    from_the_start(write_by, *place, _scale, factor)
 
 
 def _head_side(blob: BlobCore, memory: SyncedMemory) -> Side:
@@ -133,7 +134,7 @@ def _head_side(blob: BlobCore, memory: SyncedMemory) -> Side:
         return memory.side_of(blob.home)
     if head is Head.ELSEWHERE:
         holders = memory.spans.common(*blob.layout.reach)
-        return next(other for other in memory.sides if holders >> other & 1)
+        return next(other for other in memory.buffers.all_sides if holders >> other & 1)
     return Side.HOST if head is Head.HEAD_AT_CPU else side
 
 
@@ -152,7 +153,12 @@ def _require_factor(factor: complex, dtype: np.dtype[np.generic]) -> None:
 # --- kernels -------------------------------------------------------------------------------------
 
 
-def _scale(factor: complex, x: Any) -> None:
+def _subtract(x: Any, gradient: Any) -> None:
+    """Subtract a gradient from x in place."""
+    x -= gradient
+
+
+def _scale(x: Any, factor: complex) -> None:
     """Multiply x by a factor in place, in the dtype of x."""
     x *= x.dtype.type(factor)
 

@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from syncblob._shape import is_basic_index
-from syncblob.arrays.foreign import is_array
 from syncblob.arrays.native import native_array
 from syncblob.blob.core import BlobCore
 from syncblob.calls.index_checks import require_bounds
@@ -72,8 +70,8 @@ class Selection(NamedTuple):
         return view, (*[slice(None)] * self.start, *found)
 
 
-def selection(blob: BlobCore, key: Any) -> Selection:
-    """Split an index with arrays.
+def selection(blob: BlobCore, key: tuple[Any, ...]) -> Selection:
+    """Split an index with arrays: integers, slices, None, Ellipsis, Blobs, arrays and lists.
 
     Raises
     ------
@@ -81,7 +79,7 @@ def selection(blob: BlobCore, key: Any) -> Selection:
         If it has too many entries, one is neither an integer nor an array of integers or bool, a
         mask does not fit, or an integer is out of bounds as far as `require_bounds` can tell.
     """
-    entries = [_entry(blob, x) for x in (key if isinstance(key, tuple) else (key,))]
+    entries = [_entry(blob, x) for x in key]
     used = sum(map(_count_axes, entries))
     if used > blob.ndim:
         raise IndexError(f"too many indices: shape {blob.shape} has {blob.ndim} axes, got {used}")
@@ -153,30 +151,23 @@ def _fit_array(x: Any, dims: tuple[int, ...], axis: int) -> list[Any]:
 
 
 def _entry(blob: BlobCore, x: Any) -> Any:
-    """Return an entry of an index; a Blob for an array, and a NumPy array for another sequence."""
-    if is_basic_index(x):
-        return int(x) if isinstance(x, (int, np.integer)) else x
-    if not isinstance(x, BlobCore):
-        if is_array(x):
-            x = indices_to_read(x, blob)
-        else:
-            x = np.asarray(x)
-            x = x if x.size else x.astype(np.intp)
+    """Return an entry of an index; a Blob for an array with axes, and an ndarray for a list."""
+    if x is None or x is Ellipsis or isinstance(x, (int, slice)):
+        return x
+    if isinstance(x, list):
+        x = np.asarray(x)
+        x = x if x.size else x.astype(np.intp)
+    elif not isinstance(x, BlobCore):
+        x = native_array(x)[0]
+        if x.ndim and x.dtype.kind in "biu":
+            # So that its transfer is recorded.
+            x = blob_to_read(x, blob)
     if x.dtype.kind not in "biu":
         raise IndexError(
             "expected integers, slices, None, an Ellipsis and arrays of integers or bool as an "
             f"index, got an array of {x.dtype}"
         )
     return x
-
-
-def indices_to_read(x: Any, blob: BlobCore) -> Any:
-    """Return a Blob for an array of another library, so that its transfer is recorded.
-
-    An array of NumPy's or CuPy's if it has no axes, or is no index.
-    """
-    array = native_array(x)[0]
-    return blob_to_read(array, blob) if array.ndim and array.dtype.kind in "biu" else array
 
 
 def _count_axes(x: Any) -> int:

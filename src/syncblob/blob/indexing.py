@@ -11,14 +11,15 @@ import numpy as np
 
 from syncblob._dtypes import SUPPORTED, as_dtype
 from syncblob._layout import Layout
-from syncblob._shape import is_basic_index, is_integer
 from syncblob._weak_list import Reference
 from syncblob.arrays.foreign import is_array
 from syncblob.arrays.native import array_of_tensor, native_array
 from syncblob.blob.core import NO_MEMORY, AnyBlob, BlobCore, fresh, making
 from syncblob.blob.index_arrays import selection
+from syncblob.blob.scalars import ZERO
 from syncblob.calls.choose_home import require_device_of
-from syncblob.calls.results import wrap, write_by
+from syncblob.calls.results import give, write_by
+from syncblob.calls.tables import Rules
 from syncblob.devices import HOST, supervisors
 from syncblob.devices.base import is_on_device
 from syncblob.interop.adopt import array_in
@@ -36,7 +37,12 @@ from syncblob.memory.buffers import allocate_on_host
 from syncblob.memory.ledger import first_write
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from syncblob.devices.base import Home
+
+# What `give` has to know of a copy of elements.
+_GETITEM = Rules("__getitem__", operator.getitem, operator.getitem)
 
 # The index of all elements.
 _EVERYTHING = (Ellipsis,)
@@ -61,30 +67,28 @@ def get_item(blob: AnyBlob, key: Any) -> AnyBlob:
     give a new Blob, computed on this Blob's device.
     """
     full = _full_index(key)
-    array = blob.raw_array
     if full is None:
         home = blob.home
-        index = _at_hand(home, key) if home.plain and not supervisors else None
-        if (
-            index is not None
-            and array is not None
-            and (blob.shortcut.readable or blob.current_array("__getitem__") is array)
-        ):
+        direct = home.plain and not supervisors
+        index = _index_at_hand(home, key) if direct else None
+        if index is not None:
+            array = blob.raw_array
+            if array is None or not blob.shortcut.readable:
+                array = blob.array_in(home, CONST, "__getitem__")
             selected: Any = array[index]
             # A copy. NumPy may have transposed it, which is its base then.
-            if type(selected) is not np.ndarray or not (
+            if type(selected) is np.ndarray and (
                 selected.base is None or selected.base.size == selected.size
             ):
-                return wrap(selected, home, blob)
-            return fresh(type(blob), selected, home)
-        # Drop our references, so that the buffers can be evicted if memory is short.
-        array = index = None
+                return fresh(type(blob), selected, home)
+            return give(selected, _GETITEM, blob, home, ())
         key = _plain(key)
-        if not is_basic_index(key):
+        full = _full_index(key)
+        if full is None:
             require_device_of("__getitem__", blob)
-            return wrap(from_the_start(_select, blob, key), home, blob)
-        full = _complete_index(key)
-        array = blob.raw_array
+            select = _select if direct else partial(from_the_start, _select)
+            return give(select(blob, key), _GETITEM, blob, home, ())
+    array = blob.raw_array
     # The first condition is the usual case of the second.
     if array is None or blob.known_memory is None:
         array = blob.viewable_array()
@@ -114,11 +118,10 @@ def set_item(blob: BlobCore, key: Any, value: Any) -> None:
         require_device_of("__setitem__", blob)
     full = _EVERYTHING if key is Ellipsis else _full_index(key)
     if full is None:
-        index = _at_hand(blob.home, key)
+        index = _index_at_hand(blob.home, key) if blob.home.plain and not supervisors else None
         if index is None:
             key = _plain(key)
-            if is_basic_index(key):
-                full = _complete_index(key)
+            full = _full_index(key)
         if full is None:
             _set_selected(blob, key, index, value)
             return
@@ -128,22 +131,25 @@ def set_item(blob: BlobCore, key: Any, value: Any) -> None:
         return
     if number:
         _set_in_one_step(blob, full, value)
+    elif blob.home.plain and not supervisors:
+        _bring_and_set(blob, full, value)
     else:
         from_the_start(_bring_and_set, blob, full, value)
 
 
 def _bring_and_set(blob: BlobCore, full: Any, value: Any) -> None:
     """Assign values that have to be brought or converted."""
-    target = blob.layout if full is _EVERYTHING else blob.layout.derive(lambda a: a[full])
+    shape = blob.shape if full is _EVERYTHING else _selected_shape(blob.shape, full)
     if (
         isinstance(value, BlobCore)
         and value.known_memory is blob.memory
         and value.home is blob.home
-        and value.layout == target
+        and value.shape == shape
+        and value.layout == blob.layout.derive(lambda a: a[full])
     ):
         # `blob[0] += 1` assigns what it has written already.
         return
-    new = _value_on(blob, value, target.shape)
+    new = _value_on(blob, value, shape)
     if not _set_in_place(blob, full, new, whole=False):
         _set_in_one_step(blob, full, new)
 
@@ -153,16 +159,14 @@ def _set_selected(blob: BlobCore, key: Any, index: Any, value: Any) -> None:
     home = blob.home
     if home.native:
         new = value if type(value) in _NUMBERS else _value_at_hand(blob, value)
-        if index is not None and new is not None:
-            if isinstance(value, BlobCore) and value.known_memory is blob.known_memory:
-                # NumPy assigns one by one.
-                new = new.copy()
-            if _set_in_place(blob, index, new, whole=True):
-                return
-        # The access below may transfer, so the index and the value are checked before.
-        arrays = _keys_on(blob, key)
-        new = _value_on(blob, value, _selected_shape(blob.shape, arrays))
-        index = _foreign_keys_on(blob, arrays, key, "__setitem__")
+        if index is None or new is None or not blob.shortcut.writable:
+            # The access may transfer, so the index and the value are checked before.
+            arrays = _index_with_blobs(home, key, "__setitem__") if index is None else index
+            new = _value_on(blob, value, _selected_shape(blob.shape, arrays))
+            index = _index_in(home, key, arrays, "__setitem__") if index is None else index
+        elif isinstance(value, BlobCore) and value.known_memory is blob.known_memory:
+            # NumPy assigns one by one.
+            new = new.copy()
         if _set_in_place(blob, index, new, whole=True):
             return
         function: Any = operator.setitem
@@ -171,12 +175,7 @@ def _set_selected(blob: BlobCore, key: Any, index: Any, value: Any) -> None:
         new = _value_on(blob, value, selected.shape)
         index, function = selected.bring("__setitem__"), selected.setitem
     place = blob.memory, blob.layout, blob.side, "__setitem__"
-    write_by(*place, partial(_call_to_set, function, index, new))
-
-
-def _call_to_set(function: Any, key: Any, value: Any, array: Any) -> tuple[Any, ...]:
-    """Return the call that sets elements of an array. No lambda, which would slow all variables."""
-    return function, array, key, value
+    from_the_start(write_by, *place, function, index, new)
 
 
 def _set_in_place(blob: BlobCore, index: Any, new: Any, *, whole: bool) -> bool:
@@ -238,7 +237,7 @@ def _fill(blob: BlobCore, value: Any) -> bool:
         return False
     array = HOST.own_view(buffer, layout, writable=True)
     array[...] = value
-    shortcut = Shortcut(first_write("__setitem__", layout.nbytes), usable=True)
+    shortcut = Shortcut(first_write("__setitem__", array.nbytes), usable=True)
     with making.held:
         # Nothing is called from here on, so no signal handler sees half of it. The memory comes
         # last; see the invariants.
@@ -306,7 +305,7 @@ def _full_index(key: Any) -> Any:
     instead of a scalar.
     """
     kind = type(key)
-    if kind is int:
+    if kind is int or key is None:
         return (key, ...)
     if kind is slice:
         return key
@@ -320,108 +319,111 @@ def _full_index(key: Any) -> Any:
     return key if Ellipsis in key else (*key, ...)
 
 
-def _complete_index(key: Any) -> Any:
-    """Complete any basic index."""
-    entries = key if isinstance(key, tuple) else (key,)
-    return entries if any(entry is Ellipsis for entry in entries) else (*entries, Ellipsis)
+def _plain(key: Any) -> tuple[Any, ...]:
+    """Return an index as a tuple of integers, slices, None, Ellipsis, Blobs, arrays and lists."""
+    return tuple([_entry(x) for x in (key if isinstance(key, tuple) else (key,))])
 
 
-def _selected_shape(shape: tuple[int, ...], key: Any) -> tuple[int, ...] | None:
-    """Return the shape that an index selects; None if that depends on data on an accelerator."""
-    entries = key if isinstance(key, tuple) else (key,)
-    if any(is_on_device(entry) for entry in entries):
-        return None
-    return np.broadcast_to(np.uint8(0), shape)[key].shape
-
-
-def _plain(key: Any) -> Any:
+def _entry(x: Any) -> Any:
     """Replace objects with ``__index__``, such as 0-d Blobs and tensors, by integers.
 
-    0-d ndarrays stay, because in NumPy they select a copy.
+    0-d ndarrays stay, because in NumPy they select a copy. Arrays of other libraries on the host
+    become ndarrays, and sequences become lists, whose transfers are not recorded.
     """
-    if isinstance(key, tuple):
-        return tuple(_plain(entry) for entry in key)
-    if isinstance(key, BlobCore):
-        integer = not key.shape and key.dtype.kind in "iu"
-        return operator.index(key) if integer else key  # type: ignore[arg-type]  # every Blob has __index__
-    if isinstance(key, (int, np.generic, np.ndarray)):
-        return key
-    if is_array(key) and not is_on_device(key):
+    if type(x) in _BASIC or isinstance(x, (np.ndarray, list)):
+        return x
+    if isinstance(x, BlobCore):
+        integer = not x.shape and x.dtype.kind in "iu"
+        return operator.index(x) if integer else x  # type: ignore[arg-type]  # every Blob has __index__
+    if is_array(x) and not is_on_device(x):
         # NumPy asks a tensor of one element for an integer, even if it is a mask or has axes.
-        array = native_array(key)[0]
-        if array.dtype.kind == "b" or (array.ndim and array.dtype.kind in "iu"):
-            return array
-    try:
-        return operator.index(key) if is_integer(key) else key
-    except TypeError:
-        # All tensors have the method.
-        return key
+        x = native_array(x)[0]
+        if x.ndim or x.dtype.kind not in "iu":
+            return x
+    if not isinstance(x, (bool, np.bool)):
+        try:
+            return operator.index(x)
+        except TypeError:
+            # All tensors have the method.
+            pass
+    if is_on_device(x):
+        return x
+    array = np.asarray(x)
+    return array.tolist() if array.ndim else array
 
 
-def _at_hand(home: Home, key: Any) -> Any:
-    """Return an index with the arrays that Blobs keep in their place.
+def _index_at_hand(home: Home, key: Any) -> Any:
+    """Return an index with the arrays that Blobs keep in a native home in their place.
 
-    None if something has to be transferred, and for other basic indices than `_full_index` takes.
+    None if something has to be transferred, and if there are other entries than those of `_plain`.
     """
-    kind, found = type(key), None
-    if kind is np.ndarray:
-        found = key if home is HOST else None
-    elif kind is list:
-        found = key if home.native else None
-    elif isinstance(key, BlobCore):
-        array = key.raw_array
-        if array is not None and array.ndim and key.home is home:
-            readable = key.shortcut.readable or key.current_array("__getitem__") is array
-            found = array if readable else None
-    elif kind is tuple:
-        entries = []
-        for entry in key:
-            entries.append(entry if type(entry) in _BASIC else _at_hand(home, entry))
-            if entries[-1] is None is not entry:
+    kind, found = type(key), []
+    if kind is list or (kind is np.ndarray and home is HOST):
+        return key
+    for x in key if kind is tuple else (key,):
+        if isinstance(x, BlobCore):
+            entry = x.raw_array
+            if entry is None or not entry.ndim or x.home is not home:
                 return None
-        found = tuple(entries)
-    return found
+            if not (x.shortcut.readable or x.current_array("__getitem__") is entry):
+                return None
+            if kind is not tuple:
+                return entry
+        else:
+            entry, known = x, type(x)
+            if not (known in _BASIC or known is list or (known is np.ndarray and home is HOST)):
+                return None
+        found.append(entry)
+    return tuple(found)
 
 
-def _keys_on(blob: BlobCore, key: Any) -> Any:
-    """Replace Blobs in an index by their arrays in the Blob's home."""
-    if isinstance(key, tuple):
-        return tuple([_keys_on(blob, entry) for entry in key])
-    if isinstance(key, BlobCore):
-        return key.array_in(blob.home, CONST, "__getitem__")
-    return key
+def _index_with_blobs(home: Home, key: Sequence[Any], reason: str) -> tuple[Any, ...]:
+    """Return a plain index with arrays in a home in place of Blobs."""
+    return tuple([x.array_in(home, CONST, reason) if isinstance(x, BlobCore) else x for x in key])
 
 
-def _foreign_keys_on(blob: BlobCore, key: Any, original: Any, reason: str) -> Any:
-    """Transfer arrays of other libraries in an index to an accelerator, so that this is recorded.
+def _index_in(
+    home: Home, key: Sequence[Any], index: tuple[Any, ...], reason: str
+) -> tuple[Any, ...]:
+    """Return an index of `_index_with_blobs` with all arrays in the home.
 
-    `key` is the original index with arrays in place of Blobs.
+    They are uploaded, so that this is recorded.
     """
-    if blob.home is HOST or isinstance(original, BlobCore):
-        return key
-    if isinstance(original, tuple):
-        pairs = zip(key, original, strict=True)
-        return tuple([_foreign_keys_on(blob, *pair, reason) for pair in pairs])
-    if is_array(original) and not is_on_device(original):
-        array = native_array(original)[0]
-        if array.ndim and array.dtype.kind in "biu":
-            return array_in(blob.home, array, reason)
-    return key
+    if home is HOST:
+        return index
+    return tuple(
+        [
+            array_in(home, entry, reason)
+            if isinstance(x, np.ndarray) and x.ndim and x.dtype.kind in "biu"
+            else entry
+            for x, entry in zip(key, index, strict=True)
+        ]
+    )
+
+
+def _selected_shape(shape: tuple[int, ...], index: Any) -> tuple[int, ...]:
+    """Return the shape that an index selects. NumPy checks the index."""
+    return np.ndarray(shape, np.uint8, ZERO, 0, (0,) * len(shape))[index].shape
 
 
 # --- elements ------------------------------------------------------------------------------------
 
 
-def _select(blob: BlobCore, key: Any) -> Any:
-    """Copy the elements that arrays of integers or booleans select."""
+def _select(blob: BlobCore, key: tuple[Any, ...]) -> Any:
+    """Copy the elements that a plain index with arrays selects."""
     home = blob.home
-    if home.native:
+    if not home.native:
+        selected = selection(blob, key)
         array = blob.array_in(home, CONST, "__getitem__")
-        arrays = _foreign_keys_on(blob, _keys_on(blob, key), key, "__getitem__")
-        return compute(home, operator.getitem, array, arrays)
-    selected = selection(blob, key)
+        return compute(home, selected.getitem, array, selected.bring("__getitem__"))
+    index = _index_with_blobs(home, key, "__getitem__")
+    # Nothing is uploaded for an index that is wrong.
+    _selected_shape(blob.shape, index)
+    index = _index_in(home, key, index, "__getitem__")
     array = blob.array_in(home, CONST, "__getitem__")
-    return compute(home, selected.getitem, array, selected.bring("__getitem__"))
+    if home.plain and not supervisors:
+        return array[index]
+    return compute(home, operator.getitem, array, index)
 
 
 def _value_at_hand(blob: BlobCore, value: Any) -> Any:
@@ -450,7 +452,8 @@ def _value_on(blob: BlobCore, value: Any, shape: tuple[int, ...] | None) -> Any:
         return np.array(value, dtype=blob.dtype)[()]
     if not isinstance(value, BlobCore):
         value = native_array(value)[0]
-        as_dtype(value.dtype.newbyteorder("="))
+        if value.dtype not in SUPPORTED:
+            as_dtype(value.dtype.newbyteorder("="))
     if value.dtype.kind == "c" and blob.dtype.kind != "c":
         raise TypeError(f"cannot assign {value.dtype} values to a Blob of dtype {blob.dtype}")
     _require_broadcast(tuple(value.shape), shape)
@@ -468,7 +471,7 @@ def _value_on(blob: BlobCore, value: Any, shape: tuple[int, ...] | None) -> Any:
 
 def _require_broadcast(shape: tuple[int, ...], target: tuple[int, ...] | None) -> None:
     """Raise unless a shape broadcasts to the target; None means that only the device can tell."""
-    if target is None:
+    if target is None or shape == target:
         return
     # NumPy's assignment drops leading axes of length 1.
     extra = max(len(shape) - len(target), 0)

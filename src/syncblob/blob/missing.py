@@ -36,11 +36,8 @@ _OF_BLOB = {
     "to": "blob.to_device(device) copies to a device, blob.astype(dtype) converts",
     "unsqueeze": "blob[None] and syncblob.expand_dims(blob, axis=axis) add an axis",
     "zero_": "blob.fill(0) fills it with zeros",
-    "double": 'blob.astype("float64") converts',
-    "float": 'blob.astype("float32") converts',
-    "half": 'blob.astype("float16") converts',
-    "long": 'blob.astype("int64") converts',
 }
+_DTYPES = {"double": "float64", "float": "float32", "half": "float16", "long": "int64"}
 
 # Functions of the namespace that users know as methods of arrays, or of their class.
 _FUNCTIONS = """
@@ -108,6 +105,7 @@ class Missing:
 
 def add_missing(owner: type) -> None:
     """Add the attributes that a class lacks. Type checkers do not see them."""
-    functions = {name: f"syncblob.{name} is a function" for name in _FUNCTIONS}
-    for name, advice in (functions | _OF_BLOB).items():
+    advised = {name: f"syncblob.{name} is a function" for name in _FUNCTIONS}
+    advised |= {name: f'blob.astype("{dtype}") converts' for name, dtype in _DTYPES.items()}
+    for name, advice in (advised | _OF_BLOB).items():
         setattr(owner, name, Missing(name, advice))

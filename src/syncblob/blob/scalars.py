@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _FOR_MANY = {"bool": "any() or all()", "a rounded number": "round()"}
 
 # The buffer of arrays that are only indexed.
-_ZERO = bytes(1)
+ZERO = bytes(1)
 
 
 def item(blob: BlobCore, indices: tuple[Any, ...]) -> Any:
@@ -28,7 +28,7 @@ def item(blob: BlobCore, indices: tuple[Any, ...]) -> Any:
     at_hand = array is not None and blob.home is HOST
     if at_hand and (shortcut.readable or blob.current_array() is array):
         return array.item(*indices)
-    if blob.known_memory is not None:
+    if blob.known_memory is not None and not shortcut.readable:
         layout = blob.layout
         buffer = blob.memory.newest(Side.HOST, layout)
         if buffer is not None:
@@ -38,7 +38,7 @@ def item(blob: BlobCore, indices: tuple[Any, ...]) -> Any:
             return there.item(*indices)
     shape = blob.shape
     # NumPy checks the indices.
-    np.ndarray(shape, np.uint8, _ZERO, 0, (0,) * len(shape)).item(*indices)
+    np.ndarray(shape, np.uint8, ZERO, 0, (0,) * len(shape)).item(*indices)
     if len(indices) == 1 and isinstance(indices[0], tuple):
         (indices,) = indices
     if len(indices) == 1 and len(shape) != 1:

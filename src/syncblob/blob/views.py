@@ -93,7 +93,7 @@ class Views(Copies, NdarrayMethods):
         if self.home.native and wanted.alignment <= self.dtype.alignment:
             return self.derive(lambda a: a.view(wanted))
         view = self.layout.derive(lambda a: a.view(wanted))
-        if not view.is_aligned(wanted):
+        if any(step % wanted.alignment for step in (view.offset, *view.strides)):
             raise ValueError(
                 f"a view as {wanted} begins at byte {view.offset} of the memory, with strides "
                 f"{view.strides}, and accelerators need multiples of {wanted.alignment}; use "

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from syncblob._dtypes import can_hold
@@ -25,25 +24,21 @@ def require_device_of(name: str, *operands: Any) -> None:
 
 
 def common_home(homes: Iterable[Home]) -> Home:
-    """Return the accelerator among homes, of several the `preferred` one; else the host."""
-    accelerators = [home for home in homes if home is not HOST]
-    return reduce(preferred, accelerators) if accelerators else HOST
+    """Return the accelerator among homes; of several the default device, or else the first.
+
+    Return the host if there is none.
+    """
+    accelerators = [*dict.fromkeys(home for home in homes if home is not HOST)]
+    preferred = [home for home in accelerators[1:] if home.device == default_device()]
+    return (*preferred, *accelerators, HOST)[0]
 
 
 def home_of(operands: Iterable[Any], like: BlobCore) -> Home:
     """Return the home where a call runs; the host if an accelerator cannot hold an operand."""
-    home: Home | None = None
+    homes = []
     for x in operands:
         if isinstance(x, BlobCore):
-            if home is None or home is HOST:
-                home = x.home
-            elif x.home is not home and x.home is not HOST:
-                home = preferred(home, x.home)
+            homes.append(x.home)
         elif not (isinstance(x, (str, bytes)) or can_hold(x.dtype)):
             return HOST
-    return like.home if home is None else home
-
-
-def preferred(home: Home, other: Home) -> Home:
-    """Return one of two accelerators with operands: the default device, or else the first."""
-    return other if other is not home and other.device == default_device() else home
+    return common_home(homes) if homes else like.home

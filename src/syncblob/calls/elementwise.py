@@ -1,4 +1,7 @@
-"""Elementwise operations and ``@``: of the operators of Blob, and of the array API's functions."""
+"""Elementwise operations and ``@``: of the operators of Blob, and of the array API's functions.
+
+In-place operators keep the shape and dtype of the Blob.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from syncblob._dtypes import SCALARS, SUPPORTED
-from syncblob.arrays.foreign import is_ndarray_like
+from syncblob import _corrected as corrected
+from syncblob._dtypes import SCALARS, SUPPORTED, can_hold
+from syncblob.arrays.foreign import is_array, is_ndarray_like
 from syncblob.arrays.native import array_of_tensor
 from syncblob.blob.core import BlobCore
-from syncblob.calls.engine import Plan, Plans
-from syncblob.calls.foreign_operators import answer_of, by_array, has_operator
+from syncblob.calls.aligned_results import keeps_dtype
+from syncblob.calls.engine import Cache, Plan, plans_of
+from syncblob.calls.foreign_operators import answer_of, by_array, has_operator, known_form
 from syncblob.calls.operands import converted, is_number, refusal, with_blobs
-from syncblob.calls.tables import Rules, rules_of_kernel
+from syncblob.calls.tables import Rules
 from syncblob.devices import HOST
 from syncblob.transfers import require_device
 
@@ -26,8 +31,12 @@ if TYPE_CHECKING:
 _COMPARISONS = (np.equal, np.not_equal)
 
 
-def plans_of_operands(rules: Rules, foreign: Callable[..., Any], blob: int | None = None) -> Plans:
-    """Return plans by the types of operands; `foreign` makes calls with others than `is_operand`.
+def _rules(kernel: Callable[..., Any]) -> Rules:
+    return Rules(kernel.__name__, kernel, kernel, elementwise=True)
+
+
+def _plans_of_operands(rules: Rules, foreign: Callable[..., Any], blob: int | None = None) -> Cache:
+    """Return plans by the types of operands; `foreign` makes calls with others than `_is_operand`.
 
     If one operand is always a Blob, `blob` is its position, and its type is not in the keys.
     """
@@ -37,15 +46,15 @@ def plans_of_operands(rules: Rules, foreign: Callable[..., Any], blob: int | Non
         if blob is not None:
             kinds.insert(blob, BlobCore)
         blobs = [n for n, kind in enumerate(kinds) if issubclass(kind, BlobCore)]
-        if not (blobs and all(map(is_operand, kinds))):
+        if not (blobs and all(map(_is_operand, kinds))):
             return foreign
         like = blobs[0] if blob is None else blob
         return Plan(rules, dict(enumerate(kinds)), foreign, like=like).run
 
-    return Plans(rules._replace(plan=plan))
+    return plans_of(rules._replace(plan=plan))
 
 
-def plans_of_kernel(kernel: Callable[..., Any]) -> Plans:
+def plans_of_kernel(kernel: Callable[..., Any]) -> Cache:
     """Return the plans of a function that computes a kernel elementwise, in a new Blob.
 
     The operands are Blobs; one may be a scalar or an array of any library. Without a Blob, NumPy's
@@ -59,11 +68,11 @@ def plans_of_kernel(kernel: Callable[..., Any]) -> Plans:
         blobs = with_blobs(kernel.__name__, operands)
         return plans[tuple(map(type, blobs))](*blobs)
 
-    plans = plans_of_operands(rules_of_kernel(kernel), foreign)
+    plans = _plans_of_operands(_rules(kernel), foreign)
     return plans
 
 
-def plans_of_operator(name: str, kernel: Callable[..., Any], *, mirrored: bool = False) -> Plans:
+def plans_of_operator(name: str, kernel: Callable[..., Any], *, mirrored: bool = False) -> Cache:
     """Return the plans of an operator by the type of one operand; the other is a Blob.
 
     `name` is Python's name of it, such as ``"add"``. The Blob is the second operand if `mirrored`.
@@ -75,29 +84,22 @@ def plans_of_operator(name: str, kernel: Callable[..., Any], *, mirrored: bool =
         if getattr(other, "requires_grad", False) is True:
             # torch's own operator, which Python tries next, computes the gradient.
             return NotImplemented
-        operand = operand_of(like, other)
+        operand: Any = array_of_tensor(other, keep=False)
+        if operand is None or operand.dtype not in SUPPORTED or not like.home.plain:
+            operand = converted(other, like)
         if operand is NotImplemented:
             answer, operand = _by_foreign(name, kernel, x1, x2, like)
             if operand is NotImplemented:
                 return answer
         return plans[type(operand)](*((operand, like) if mirrored else (like, operand)))
 
-    plans = plans_of_operands(rules_of_kernel(kernel), foreign, int(mirrored))
+    plans = _plans_of_operands(_rules(kernel), foreign, int(mirrored))
     return plans
 
 
-def is_operand(kind: type) -> bool:
+def _is_operand(kind: type) -> bool:
     """Return whether a plan takes operands of a type as they are."""
     return issubclass(kind, BlobCore) or kind in SCALARS or kind is np.ndarray
-
-
-def operand_of(like: Any, x: Any) -> Any:
-    """Return an ndarray or a Blob for an array beside a Blob; NotImplemented for other objects."""
-    array = x if type(x) is np.ndarray else array_of_tensor(x, keep=False)
-    home = like.home
-    # Plans leave ndarrays on other devices to this function.
-    usual = home.plain and array is not None and array.dtype in SUPPORTED
-    return array if usual else converted(x, like)
 
 
 def _by_foreign(name: str, kernel: Callable[..., Any], x1: Any, x2: Any, like: Any) -> Any:
@@ -137,3 +139,84 @@ def _is_comparable(x: Any) -> bool:
     except TypeError:
         return hasattr(x, "__array_interface__") and not isinstance(x, type)
     return True
+
+
+# --- in place ------------------------------------------------------------------------------------
+
+
+def plans_in_place(name: str, kernel: Callable[..., Any]) -> Cache:
+    """Return the plans of an in-place operator by the type of the second operand.
+
+    An exception leaves the Blob unchanged, except those that NumPy raises while it writes:
+    floating-point errors under ``numpy.errstate``, and that of integers to negative powers.
+    """
+
+    def foreign(like: Any, x2: Any) -> Any:
+        operand: Any = array_of_tensor(x2, keep=False)
+        if operand is None or operand.dtype not in SUPPORTED or not like.home.plain:
+            operand = converted(x2, like)
+        if operand is not NotImplemented:
+            return plans[type(operand)](like, operand)
+        if is_array(x2) or isinstance(x2, np.generic):
+            raise _other_type(kernel, x2)
+        if is_ndarray_like(x2):
+            answer = answer_of(name, kernel, known_form(like, x2), x2)
+            if answer is NotImplemented or isinstance(answer, np.ndarray):
+                # The operator would bind the caller's name to a new array.
+                raise _other_type(kernel, x2)
+            return answer
+        if not is_number(x2):
+            return NotImplemented
+        answer = answer_of(name, kernel, like, x2)
+        if answer is NotImplemented:
+            # As a Python scalar, because an array would change the dtype.
+            number = np.asarray(x2).item()
+            answer = plans[type(number)](like, number)
+        return answer
+
+    rules = Rules(
+        f"in-place {kernel.__name__}",
+        kernel,
+        kernel,
+        lambda *_: {0: False},
+        elementwise=True,
+        check=_check,
+    )
+    plans = _plans_of_operands(rules, foreign, 0)
+    return plans
+
+
+def _check(kernel: Callable[..., Any], x1: Any, x2: Any) -> None:
+    """Raise unless a kernel of arrays, Blobs or a scalar keeps the dtype and shape of the first."""
+    kind: Any = type(x2)
+    if kind is int:
+        # Raises for one that does not fit.
+        np.asarray(x2, x1.dtype)
+    if not keeps_dtype(kernel, x1.dtype, kind if kind in SCALARS else x2.dtype):
+        other = x2 if kind in SCALARS else np.ones((1, 1), x2.dtype)
+        result = kernel(np.ones((1, 1), x1.dtype), other)
+        raise TypeError(
+            f"in-place {kernel.__name__} keeps the dtype, {x1.dtype}, and the result would be "
+            f"{result.dtype}; write x = x op y, or convert the operand with .astype()"
+        ) from None
+    shape, other_shape = tuple(x1.shape), tuple(getattr(x2, "shape", ()))
+    if kernel is corrected.matmul:
+        return
+    result_shape = np.broadcast_shapes(shape, other_shape)
+    if result_shape != shape:
+        raise ValueError(
+            f"in-place {kernel.__name__} keeps the shape, {shape}, and with an operand of shape "
+            f"{other_shape} the result would have {result_shape}"
+        )
+
+
+def _other_type(kernel: Callable[..., Any], x: Any) -> TypeError:
+    """Return the error for an operand of an in-place operator that cannot become a Blob."""
+    what, advice = type(x).__name__, "convert it with numpy.asarray()"
+    if isinstance(x, (np.ndarray, np.generic)) and not can_hold(x.dtype):
+        what = f"{what} of dtype {x.dtype}"
+        advice = "cast it with astype() to a dtype that Blobs support, such as float64"
+    return TypeError(
+        f"in-place {kernel.__name__} keeps the Blob, and cannot take {what}; {advice}, or write "
+        "x = x op y"
+    )

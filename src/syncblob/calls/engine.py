@@ -16,13 +16,13 @@ from numpy import asarray, ndarray
 from syncblob._dtypes import SCALAR_CLASSES, SCALARS, SUPPORTED
 from syncblob._weak_list import Reference
 from syncblob.blob.core import BlobCore, fresh
-from syncblob.calls.aligned_results import out_for
+from syncblob.calls.aligned_results import keeps_dtype, out_for
 from syncblob.calls.choose_home import require_device_of
 from syncblob.calls.in_parts import compute_in_room
 from syncblob.calls.make_call import make_call
 from syncblob.calls.operands import is_leaf, shape_only
 from syncblob.calls.results import array_beside, end_write, give, overwrite_by
-from syncblob.calls.tables import Rules, keeps_dtype, split_keys
+from syncblob.calls.tables import Rules, split_keys
 from syncblob.calls.texts import arguments, can_be_written, compiler
 from syncblob.devices import HOST, supervisors
 from syncblob.devices.host import LARGE
@@ -58,16 +58,16 @@ _TARGET = """
     if {x}.readonly:
         {x}.require_writable(name)
     target, a{n} = {x}.shortcut, {x}.raw_array
-    if a{n} is None or {x}.home is not home:
+    if {x}.home is not home:
         return begin(like, {given})
 """
 _TARGET_TO_READ = """
-    if not target.readable:
+    if a{n} is None or not target.readable:
         return begin(like, {given})
 """
 # What is overwritten is computed beside it, if it is newer elsewhere.
 _TARGET_LATE = """
-    late = not target.readable
+    late = a{n} is None or not target.readable
     if late:
         a{n} = array_beside({x}, home)
         if a{n} is None:
@@ -108,11 +108,6 @@ _ITEMS = """
 _SHAPE = """
     a{n} = shape_only({x})
 """
-_INTEGERS = """
-    for item in {x}:
-        if type(item) is not int:
-            return begin(like, {given})
-"""
 _ASK = """
     if supervisors and not may_compute_directly(home, name):
         return begin(like, {given})
@@ -136,7 +131,7 @@ _CALL_QUEUED = """
     return give(result, rules, like, home, ({operands}))
 """
 _CALL_ELEMENTWISE = """
-    if {small}:
+    if home is not HOST or ({small}):
         result = native({call})
     else:
         result = native({call}, **out_for(home, native, {call}))
@@ -208,7 +203,6 @@ _STEPS = {
     "ndarray": _NDARRAY,
     "items": _ITEMS,
     "shape": _SHAPE,
-    "integers": _INTEGERS,
 }
 # What the steps use.
 _NAMES: dict[str, Any] = {
@@ -269,6 +263,7 @@ class Plan:
         self._queue: Any = None
         targets = [n for n, role in self._roles.items() if role == "target"]
         self._target: int | None = targets[0] if targets else None
+        self._items: list[int] = [n for n, role in self._roles.items() if role == "items"]
         self.run: Callable[..., Any] = self.begin
         if self._roles:
             self.run = self._made(_START, self.begin, self._bring)
@@ -294,11 +289,10 @@ class Plan:
         """Compose the steps of a call."""
         roles, kinds, in_place = self._roles, self._kinds, self._rules.check is not None
         arrays = [n for n, role in roles.items() if role in _ARRAYS]
-        items = [n for n, role in roles.items() if role == "items"]
         names = [f"x{n}" for n in range(len(kinds))]
         if self._like is not None:
             names[self._like] = "like"
-        own = [f"a{n}" if n in {*arrays, *items} else name for n, name in enumerate(names)]
+        own = [f"a{n}" if n in {*arrays, *self._items} else name for n, name in enumerate(names)]
         call = arguments(own, self._names)
         owners = [f"(a{n}, {'None' if roles[n] == 'ndarray' else names[n]}), " for n in arrays]
         given = ", ".join(names)
@@ -306,7 +300,7 @@ class Plan:
             "given": given,
             "signature": f"like, {given}" if self._like is None else given,
             "call": f"{call}, a0" if in_place else call,
-            "operands": "".join([*owners, *(f"*items{n}, " for n in items)]),
+            "operands": "".join([*owners, *(f"*items{n}, " for n in self._items)]),
             "apart": "".join(f" and result is not a{n}" for n in arrays),
             "small": " and ".join(f"a{n}.nbytes < LARGE" for n in arrays),
             "check": f"check(native, a0, {own[-1]})" if in_place else "pass",
@@ -340,7 +334,7 @@ class Plan:
         elif self._rules.elementwise and not self._names and len(arrays + scalars) == len(kinds):
             steps += [(_ASK, 0), (_CALL_ELEMENTWISE, 0), (_GIVE, 0)]
         else:
-            steps += [(_ASK, 0), (_CALL, 0), *((_ITEM, n) for n in items), (_GIVE, 0)]
+            steps += [(_ASK, 0), (_CALL, 0), *((_ITEM, n) for n in self._items), (_GIVE, 0)]
         return "".join(step.format(n=n, x=names[n], **words) for step, n in steps)
 
     # --- what the text calls ---------------------------------------------------------------------
@@ -368,7 +362,7 @@ class Plan:
         call = values if self._like is not None else (like, *values)
         if like.home.queues and not supervisors:
             if self._queue is None:
-                known = {"Blob", "integers", *(["target"] if self._rules.check else [])}
+                known = {"Blob", *(["target"] if self._rules.check else [])}
                 simple = not self._rules.indexes and known >= {*self._roles.values()}
                 self._queue = self._made(_QUEUE, _decline, _decline) if simple else _decline
             with suppress(MemoryError):
@@ -382,7 +376,9 @@ class Plan:
     def _is_certain(self, home: Home, values: tuple[Any, ...]) -> bool:
         """Return whether `run` surely makes a call, so that it may copy for it, once."""
         ready = self._target is None or values[self._target].shortcut.readable
-        certain = home.plain and not supervisors and ready and _are_usual(values, home)
+        certain = home.plain and not supervisors and ready
+        for n in self._items:
+            certain = certain and _are_usual(values[n], home)
         if certain and self._rules.check is not None:
             self._rules.check(self._rules.native, *values)
         return certain
@@ -443,13 +439,14 @@ def _roles(rules: Rules, kinds: Kinds) -> dict[int, str]:
         elif blob:
             roles[number] = "shape" if rules.empty else "Blob"
         elif kind in {list, tuple}:
-            roles[number] = "integers" if key in plain else "items"
+            if key not in plain:
+                roles[number] = "items"
         elif kind is ndarray and key not in plain:
             roles[number] = "ndarray"
         else:
             usual = usual and is_leaf(kind)
     # Without a Blob among the arguments, one was passed as NumPy's ``like=``.
-    alone = {"integers", "ndarray", "target ndarray"}.issuperset(roles.values())
+    alone = {"ndarray", "target ndarray"}.issuperset(roles.values())
     return roles if usual and not alone else {}
 
 
@@ -485,39 +482,40 @@ def usual_plan(rules: Rules, kinds: Kinds) -> Callable[..., Any]:
 _MOST = 1024
 
 
-class Plans(dict[Any, Callable[..., Any]]):
-    """What makes the calls of one function, by the types of the arguments.
+class Cache(dict[Any, Any]):
+    """Values that a function makes of their keys."""
+
+    def __init__(self, make: Callable[[Any], Any]) -> None:
+        super().__init__()
+        self._make: Callable[[Any], Any] = make
+
+    def __missing__(self, key: Any) -> Any:
+        """Make a value."""
+        if len(self) >= _MOST:
+            self.clear()
+        made = self[key] = self._make(key)
+        return made
+
+
+def plans_of(rules: Any) -> Cache:
+    """Return what makes the calls of one function, by the types of the arguments.
 
     A key is the type of the only argument, or a tuple of types. A tuple of the names of the last
     ones may come first.
     """
 
-    def __init__(self, rules: Rules) -> None:
-        super().__init__()
-        self._rules: Rules = rules
-
-    def __missing__(self, key: Any) -> Callable[..., Any]:
-        """Make a plan."""
+    def plan(key: Any) -> Callable[..., Any]:
         kinds = key if type(key) is tuple else (key,)
         names, kinds = (kinds[0], kinds[1:]) if type(kinds[0]) is tuple else ((), kinds)
         keys = (*range(len(kinds) - len(names)), *names)
-        plan = self._rules.plan or usual_plan
-        if len(self) >= _MOST:
-            self.clear()
-        run = self[key] = plan(self._rules, dict(zip(keys, kinds, strict=True)))
-        return run
+        made: Callable[..., Any] = (rules.plan or usual_plan)(
+            rules, dict(zip(keys, kinds, strict=True))
+        )
+        return made
+
+    return Cache(plan)
 
 
-class Functions(dict[Any, Plans]):
-    """The plans of functions of one sort, of which another function returns the rules."""
-
-    def __init__(self, rules_of: Callable[..., Any]) -> None:
-        super().__init__()
-        self._rules_of: Callable[..., Any] = rules_of
-
-    def __missing__(self, function: Any) -> Plans:
-        """Make an entry for a function."""
-        if len(self) >= _MOST:
-            self.clear()
-        plans = self[function] = Plans(self._rules_of(function))
-        return plans
+def plans_by_function(rules_of: Callable[..., Any]) -> Cache:
+    """Return the plans of functions of one sort, of which another function returns the rules."""
+    return Cache(lambda function: plans_of(rules_of(function)))

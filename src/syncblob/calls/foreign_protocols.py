@@ -7,18 +7,28 @@ host arrays.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
 
-from syncblob.arrays.foreign import is_stranger
+from syncblob.arrays import foreign
 from syncblob.blob.core import BlobCore
 from syncblob.calls import tables
 from syncblob.calls.foreign_operators import host_value, known_form
 from syncblob.calls.make_call import joined
 from syncblob.calls.nested import instances, replaced
 from syncblob.calls.operands import shape_only
+
+
+def _has_strangers(protocol: str, *kinds: type) -> bool:
+    return any(
+        foreign.is_stranger(kind, protocol) for kind in kinds if not issubclass(kind, BlobCore)
+    )
+
+
+# Returns whether some types, other than Blob, implement a protocol of NumPy's in their own way.
+has_strangers: Callable[..., bool] = lru_cache(maxsize=1024)(_has_strangers)
 
 
 def ufunc_with_strangers(ufunc: np.ufunc, method: str, inputs: Any, kwargs: Any) -> Any:
@@ -28,7 +38,7 @@ def ufunc_with_strangers(ufunc: np.ufunc, method: str, inputs: Any, kwargs: Any)
         # The protocol has a tuple.
         out = (out,)
         kwargs = {**kwargs, "out": out}
-    strangers = [x for x in (*inputs, *out) if _is_stranger(type(x), protocol)]
+    strangers = [x for x in (*inputs, *out) if has_strangers(protocol, type(x))]
     answer = _answer(protocol, strangers, (ufunc, method, *inputs), kwargs)
     if answer is not NotImplemented:
         return answer
@@ -43,7 +53,7 @@ def function_with_strangers(
     """Do the same for ``__array_function__``; NotImplemented if a stranger is not found."""
     name, protocol = function.__name__, "__array_function__"
     everything = (*args, *kwargs.values())
-    kinds = [kind for kind in types if _is_stranger(kind, protocol)]
+    kinds = [kind for kind in types if has_strangers(protocol, kind)]
     strangers = [next(instances(everything, kind), None) for kind in kinds]
     if any(x is None for x in strangers):
         return NotImplemented
@@ -61,10 +71,6 @@ def function_with_strangers(
     _require_arrays(name, [arguments[key] for key in written], strangers)
     replace = shape_only if asks else np.asarray
     return function(*replaced(args, BlobCore, replace), **replaced(kwargs, BlobCore, replace))
-
-
-def _is_stranger(kind: type, protocol: str) -> bool:
-    return not issubclass(kind, BlobCore) and is_stranger(kind, protocol)
 
 
 def _answer(

@@ -23,7 +23,6 @@ from syncblob.devices import HOST, supervisors
 from syncblob.interop.adopt import array_in
 from syncblob.memory import CONST, MUTABLE, compute, has_written
 from syncblob.memory.operations import current
-from syncblob.memory.windows import divisible
 from syncblob.transfers import require_device
 
 if TYPE_CHECKING:
@@ -160,12 +159,13 @@ class Call:
         """Replace Blobs and arrays by arrays on the home that the function can write.
 
         An overwrite that would discard the newest contents of another side is made after the call
-        has succeeded. So are all of several, and several in windows of one memory.
+        has succeeded. So are all of several if that concerns one, or some are of one memory.
         """
         items = x if isinstance(x, tuple) else (x,)
         targets = [self._target(item) for item in items]
-        late = any(self._is_late(target, whole=whole) for target in targets) or (
-            len(targets) > 1 and self._share_windows(targets)
+        memories = [each.memory for each in targets if isinstance(each, BlobCore)]
+        late = len({*memories}) < len(memories) or any(
+            self._is_late(target, whole=whole) for target in targets
         )
         arrays = [
             self._write(target, item, whole=whole, late=late)
@@ -209,14 +209,6 @@ class Call:
                 whole and not current and forgets_newest(target, target.memory.side_of(self.home))
             )
         return self.home is not HOST and isinstance(target, np.ndarray)
-
-    def _share_windows(self, targets: Sequence[Any]) -> bool:
-        """Return whether several targets are in one memory, which may have windows on the home."""
-        memories = [x.memory for x in targets if isinstance(x, BlobCore)]
-        return len({*memories}) < len(memories) and any(
-            divisible(each.buffers, self.home) and each.buffer(each.side_of(self.home)) is None
-            for each in memories
-        )
 
     def release(self) -> None:
         """Drop the arrays that were read, so that their memory can be evicted."""

@@ -2,16 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
+from operator import attrgetter
 from typing import Any
+
+import numpy as np
 
 from syncblob._dtypes import SCALARS
 from syncblob.blob.core import BlobCore
-from syncblob.calls.engine import Functions
+from syncblob.calls.engine import plans_by_function
 from syncblob.calls.operands import as_blob, is_plain_array, with_blobs
-from syncblob.calls.tables import rules_of_library
+from syncblob.calls.tables import Rules
 
-_FUNCTIONS = Functions(rules_of_library)
+
+def _keywords(_args: Any, kwargs: Mapping[str, Any]) -> Collection[str]:
+    return kwargs.keys()
+
+
+def _rules(function: str | Callable[..., Any]) -> Rules:
+    if isinstance(function, str):
+        of_numpy = attrgetter(function)(np)
+        native = getattr(of_numpy, "_implementation", of_numpy)
+        return Rules(function, of_numpy, native, plain=_keywords, by_name=True)
+    name = function.__name__.lstrip("_")
+    return Rules(name, function, partial(function, np), plain=_keywords, with_library=True)
+
+
+_FUNCTIONS = plans_by_function(_rules)
 
 
 def apply(function: str | Callable[..., Any], *operands: Any, **keywords: Any) -> Any:

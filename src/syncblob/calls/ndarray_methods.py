@@ -13,9 +13,9 @@ import numpy as np
 from syncblob._made_functions import name_made_functions
 from syncblob.blob.core import AnyBlob, BlobCore
 from syncblob.blob.missing import explain_keywords
-from syncblob.calls.engine import Functions
+from syncblob.calls.engine import plans_by_function
 from syncblob.calls.numpy_protocols import array_function
-from syncblob.calls.tables import rules_of_method
+from syncblob.calls.tables import Rules
 
 if TYPE_CHECKING:
 
@@ -25,7 +25,15 @@ if TYPE_CHECKING:
         def __get__(self, blob: AnyBlob, owner: Any, /) -> Callable[..., AnyBlob]: ...
 
 
-_WRITERS = Functions(rules_of_method)
+def _rules_of_writer(name: str) -> Rules:
+    def method(array: Any, *args: Any, **kwargs: Any) -> None:
+        getattr(array, name)(*args, **kwargs)
+
+    method.__name__ = name  # which logs of operations show
+    return Rules(name, method, getattr(np.ndarray, name), lambda *_: {0: False})
+
+
+_WRITERS = plans_by_function(_rules_of_writer)
 
 # The usual arguments: axes, which no other library needs to be asked about.
 _AXES = frozenset({int, tuple, type(None)})

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from functools import lru_cache, partial
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from syncblob.arrays.foreign import is_stranger
 from syncblob.blob.core import BlobCore
 from syncblob.calls import questions, tables
-from syncblob.calls.engine import Functions, usual_plan
-from syncblob.calls.foreign_protocols import function_with_strangers, ufunc_with_strangers
+from syncblob.calls.engine import plans_by_function, usual_plan
+from syncblob.calls.foreign_protocols import (
+    function_with_strangers,
+    has_strangers,
+    ufunc_with_strangers,
+)
 from syncblob.calls.operands import is_leaf
 from syncblob.calls.view_calls import plan_of_view, plan_of_views
+from syncblob.devices import HOST
 
 if TYPE_CHECKING:
     from syncblob.calls.engine import Kinds
@@ -38,7 +42,7 @@ def array_ufunc(like: Any, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs:
         return array_ufunc(like, ufunc, method, *inputs[: ufunc.nin], **kwargs)
     if len(out) == 1:
         (kwargs["out"],) = out
-    elif any(map(_is_stranger, map(type, out))):
+    elif has_strangers("__array_ufunc__", *map(type, out)):
         return ufunc_with_strangers(ufunc, method, inputs, kwargs)
     values = (*inputs, *kwargs.values())
     return plans[(*kwargs,), *map(type, values)](like, *values)
@@ -56,7 +60,7 @@ def array_function(
     `like` is the Blob whose protocol NumPy calls; results have its class. Those that share memory
     with an argument are views of it. `out` itself is returned if given, even if it is an array.
     """
-    if len(types) > 1 and _are_strange(*types):
+    if len(types) > 1 and has_strangers("__array_function__", *types):
         return function_with_strangers(func, types, args, kwargs)
     if kwargs:
         values = (*args, *kwargs.values())
@@ -67,30 +71,46 @@ def array_function(
 # --- plans ----------------------------------------------------------------------------------------
 
 
-def _has_strangers(*kinds: type) -> bool:
-    return any(
-        is_stranger(kind, "__array_function__") for kind in kinds if not issubclass(kind, BlobCore)
-    )
-
-
-# Returns whether a type implements ``__array_function__`` in its own way.
-_are_strange: Callable[..., bool] = lru_cache(maxsize=256)(_has_strangers)
-
-
-def _is_stranger(kind: type) -> bool:
-    return not issubclass(kind, BlobCore) and is_stranger(kind, "__array_ufunc__")
-
-
 def _rules_of_ufunc(ufunc_and_method: tuple[np.ufunc, str]) -> tables.Rules:
-    plan = partial(_plan_of_ufunc, *ufunc_and_method)
-    return tables.rules_of_ufunc(*ufunc_and_method)._replace(plan=plan)
+    ufunc, method = ufunc_and_method
+    plan = partial(_plan_of_ufunc, ufunc, method)
+
+    def written(args: Any, kwargs: Mapping[str, Any]) -> dict[int | str, bool]:
+        if method == "at":
+            return {0: False}
+        if "out" not in kwargs:
+            return {}
+        if method in {"accumulate", "reduceat"}:
+            # As the functions in `tables.CUMULATIVE`.
+            return {"out": method == "accumulate" and tables.same_size(args, kwargs["out"])}
+        # A reduction writes every element, even with a mask.
+        masked = kwargs.get("where", True) is not True and method in {"__call__", "outer"}
+        return {"out": not masked}
+
+    def plain(_args: Any, kwargs: Mapping[str, Any]) -> Collection[str]:
+        return {"axes", "axis"} & kwargs.keys()
+
+    called = method == "__call__"
+    function = ufunc if called else getattr(ufunc, method)
+    name = ufunc.__name__ if called else f"{ufunc.__name__}.{method}"
+    return tables.Rules(
+        name,
+        function,
+        function,
+        written,
+        plain,
+        by_name=not called,
+        elementwise=called and ufunc in tables.ELEMENTWISE,
+        plan=plan,
+    )
 
 
 def _plan_of_ufunc(
     ufunc: np.ufunc, method: str, rules: tables.Rules, kinds: Kinds
 ) -> Callable[..., Any]:
     count, names = tables.split_keys(kinds)
-    if any(_is_stranger(kinds[key]) for key in kinds if type(key) is int or key == "out"):
+    operands = [kinds[key] for key in kinds if type(key) is int or key == "out"]
+    if has_strangers("__array_ufunc__", *operands):
         return lambda _, *values: ufunc_with_strangers(
             ufunc, method, values[:count], dict(zip(names, values[count:], strict=True))
         )
@@ -108,7 +128,18 @@ def _plan_of_ufunc(
 
 
 def _rules_of_function(function: Callable[..., Any]) -> tables.Rules:
-    return tables.rules_of_function(function)._replace(plan=_plan_of_function)
+    return tables.Rules(
+        name=function.__name__,
+        function=function,
+        native=getattr(function, "_implementation", function),
+        written=partial(tables.written_arguments, function),
+        plain=partial(tables.plain_arguments, function),
+        varies=partial(tables.has_option, function),
+        home=HOST if function in tables.TEXTS_AND_FILES else None,
+        const=function in tables.OVERLAPPING,
+        indexes=function in tables.INDICES,
+        plan=_plan_of_function,
+    )
 
 
 def _plan_of_function(rules: tables.Rules, kinds: Kinds) -> Callable[..., Any]:
@@ -126,7 +157,7 @@ def _plan_of_function(rules: tables.Rules, kinds: Kinds) -> Callable[..., Any]:
             rules = rules._replace(empty=True)
         elif function in tables.OF_ATTRIBUTES:
             # NumPy returns an attribute of its argument: of the Blob itself.
-            plan = questions.plan_of_attribute
+            return lambda _like, *values: rules.native(*values)
         elif views is not None and (not views.several or count == 1):
             plan = plan_of_view
         elif first == 0:
@@ -137,6 +168,6 @@ def _plan_of_function(rules: tables.Rules, kinds: Kinds) -> Callable[..., Any]:
     return plan(rules, kinds)
 
 
-_CALLS = Functions(lambda ufunc: _rules_of_ufunc((ufunc, "__call__")))
-_METHODS = Functions(_rules_of_ufunc)
-_FUNCTIONS = Functions(_rules_of_function)
+_CALLS = plans_by_function(lambda ufunc: _rules_of_ufunc((ufunc, "__call__")))
+_METHODS = plans_by_function(_rules_of_ufunc)
+_FUNCTIONS = plans_by_function(_rules_of_function)

@@ -42,12 +42,6 @@ def plan_by_shapes(rules: Rules, kinds: Kinds) -> Callable[..., Any]:
     return run
 
 
-def plan_of_attribute(rules: Rules, kinds: Kinds) -> Callable[..., Any]:
-    """Plan calls that get the Blob itself."""
-    del kinds
-    return lambda _like, *values: rules.native(*values)
-
-
 def plan_of_sharing(rules: Rules, kinds: Kinds) -> Callable[..., Any]:
     """Plan calls that compare the addresses of two arrays."""
     count, names = split_keys(kinds)
@@ -81,7 +75,7 @@ def _buffers_of(x: Any) -> list[tuple[Home, Any]]:
     memory, layout = x.memory, x.layout
     return [
         (home, _comparable(home, window.view(home, layout, writable=False, own=True)))
-        for side in memory.sides
+        for side in memory.buffers.all_sides
         for window in memory.windows(side)
         for home in [memory.home(side)]
         if window.start <= layout.start and layout.stop <= window.stop

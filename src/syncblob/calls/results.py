@@ -11,11 +11,12 @@ import numpy as np
 from syncblob._dtypes import SUPPORTED, is_supported
 from syncblob.arrays.foreign import is_array
 from syncblob.blob.core import BlobCore, fresh
+from syncblob.blob.scalars import element
 from syncblob.calls.nested import rebuilt
 from syncblob.calls.operands import adopted
 from syncblob.devices import HOST, Side, supervisors
 from syncblob.interop.adopt import can_adopt
-from syncblob.memory import MUTABLE, OVERWRITE, compute, from_the_start, has_written
+from syncblob.memory import MUTABLE, OVERWRITE, compute, has_written
 from syncblob.memory.changes import finish_write
 
 if TYPE_CHECKING:
@@ -34,33 +35,6 @@ def forgets_newest(x: BlobCore, side: Side) -> bool:
     memory, layout = x.memory, x.layout
     newest_here = memory.spans.common(*layout.reach) & (1 << side)
     return not newest_here and not memory.blank and layout.gapless
-
-
-def wrap(array: Any, home: Home, *operands: BlobCore) -> Any:
-    """Wrap the result of a computation in a Blob; in a view if it overlaps an operand."""
-    if type(array) is not np.ndarray:
-        array = home.as_array(array)
-    if home.owns(array):
-        for x in operands:
-            # Some functions return the operand itself if there is nothing to do.
-            if array is x.raw_array:
-                break
-        else:
-            return fresh(type(operands[0]), array, home)
-    # A result over memory that a Blob tracks must share that memory, or writes would be missed.
-    sharing = [
-        (x, window)
-        for x in operands
-        for window in x.memory.windows(x.memory.side_of(home))
-        if home.overlap(array, window.array)
-    ]
-    if sharing:
-        # Of several Blobs over one memory, a const one, because the result may be its view.
-        x, window = next((pair for pair in sharing if pair[0].readonly), sharing[0])
-        return x.view_at(window.layout(home, array))
-    if not can_adopt(array, home):
-        array = compute(home, home.copy, array)
-    return fresh(type(operands[0]), array, home)
 
 
 # --- what a function writes -----------------------------------------------------------------------
@@ -109,23 +83,17 @@ def write_by(
     layout: Layout,
     side: Side,
     reason: str,
-    call: Callable[[Any], Sequence[Any]],
+    function: Callable[..., Any],
+    *arguments: Any,
 ) -> None:
-    """Call a function that writes an array on one side. `call` returns it with its arguments."""
-    from_the_start(_write_by, memory, layout, side, reason, call)
+    """Call a function that writes an array on one side, its first argument.
 
-
-def _write_by(
-    memory: SyncedMemory,
-    layout: Layout,
-    side: Side,
-    reason: str,
-    call: Callable[[Any], Sequence[Any]],
-) -> None:
-    function, *arguments = call(memory.array(side, MUTABLE, layout, reason))
+    To be called by `from_the_start`.
+    """
+    array = memory.array(side, MUTABLE, layout, reason)
     has_written()
     try:
-        memory.home(side).compute(function, *arguments)
+        memory.home(side).compute(function, array, *arguments)
     finally:
         finish_write(memory, side, *layout.reach, reason)
 
@@ -193,21 +161,28 @@ def _give_array(
             # Writes to it would not be tracked.
             array.flags.writeable = False
         return array
-    if not shares or (rules.const and not any(x is not None for x in shares)):
-        # Even reading the flags of an array whose elements overlap may warn.
-        if rules.const or not can_adopt(array, home):
-            direct = home.plain and not supervisors
-            array = home.copy(array) if direct else compute(home, home.copy, array)
-        return fresh(type(like), array, home)
-    if len(blobs) < len(shares):
+    if len(blobs) < len(shares) and (not rules.const or any(x is not None for x in shares)):
         return adopted(array, like, home.device)
-    blob: Any = wrap(array, home, *blobs)
-    return blob.const if rules.const and blob.base is not None else blob
+    # A result over memory that a Blob tracks must share that memory, or writes would be missed.
+    sharing = [
+        (x, window)
+        for x in blobs
+        for window in x.memory.windows(x.memory.side_of(home))
+        if home.overlap(array, window.array)
+    ]
+    if sharing:
+        # Of several Blobs over one memory, a const one, because the result may be its view.
+        x, window = next((pair for pair in sharing if pair[0].readonly), sharing[0])
+        return x.view_at(window.layout(home, array), readonly=rules.const)
+    # Even reading the flags of an array whose elements overlap may warn.
+    if rules.const or not can_adopt(array, home):
+        direct = home.plain and not supervisors
+        array = home.copy(array) if direct else compute(home, home.copy, array)
+    return fresh(type(like), array, home)
 
 
 def _number(x: Any, like: BlobCore, home: Home, name: str) -> Any:
     """Return a Python number, recorded as a download unless CuPy has copied it already."""
     if home is HOST or not home.native:
         return x
-    blob = fresh(type(like), home.as_array(x), home)
-    return blob.memory.gather(Side.HOST, blob.layout, name).item()
+    return element(fresh(type(like), home.as_array(x), home), name).item()

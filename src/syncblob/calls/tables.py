@@ -13,9 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from syncblob._dtypes import is_bfloat16
 from syncblob._shape import require_repeats
-from syncblob.devices import HOST
 
 if TYPE_CHECKING:
     from syncblob.devices.base import Home
@@ -97,7 +95,7 @@ _WRITE_IF: dict[Callable[..., Any], tuple[str, bool]] = {
     ),
 }
 # They leave the rest of a larger `out` of another dtype.
-_CUMULATIVE = frozenset(_named("cumprod cumsum"))
+CUMULATIVE = frozenset(_named("cumprod cumsum"))
 WRITES = _ALWAYS_WRITE | _WRITE_IF.keys()
 
 # The functions that only make views: `ravel` and `reshape` if possible.
@@ -247,8 +245,8 @@ def written_arguments(
     if out is not None:
         # The other functions with a mask are reductions, which write every element.
         result[out] = whole or function is not np.clip
-        if function in _CUMULATIVE:
-            result[out] = _same_size(args, value_of(function, "out", args, kwargs))
+        if function in CUMULATIVE:
+            result[out] = same_size(args, value_of(function, "out", args, kwargs))
     option, wanted = _WRITE_IF.get(function, ("", None))
     value = value_of(function, option, args, kwargs)
     if function in _ALWAYS_WRITE or (value is not None and bool(value) is wanted):
@@ -258,7 +256,7 @@ def written_arguments(
     return result
 
 
-def _same_size(args: Sequence[Any], out: Any) -> bool:
+def same_size(args: Sequence[Any], out: Any) -> bool:
     """Return whether an `out` has as many elements as the first argument."""
     size: Any = getattr(args[0], "size", None) if args else None
     return isinstance(size, int) and size == getattr(out, "size", None)
@@ -276,104 +274,15 @@ def plain_arguments(
     return {_argument(function, name, args, kwargs) for name in _plain_parameters(function)}
 
 
-def _has_option(
+def has_option(
     function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> bool:
     """Return whether an option is given on which it depends whether a function writes."""
-    return _argument(function, _WRITE_IF[function][0], args, kwargs) is not None
+    option = _WRITE_IF.get(function)
+    return option is not None and _argument(function, option[0], args, kwargs) is not None
 
 
 def split_keys(kinds: Mapping[int | str, Any]) -> tuple[int, tuple[str, ...]]:
     """Return the number of positional arguments, and the names of the others."""
     names = tuple(key for key in kinds if type(key) is str)
     return len(kinds) - len(names), names
-
-
-# --- the rules of each kind of function -----------------------------------------------------------
-
-
-def rules_of_function(function: Callable[..., Any]) -> Rules:
-    """Return the rules of one of NumPy's functions other than ufuncs."""
-    return Rules(
-        name=function.__name__,
-        function=function,
-        native=getattr(function, "_implementation", function),
-        written=partial(written_arguments, function),
-        plain=partial(plain_arguments, function),
-        varies=partial(_has_option, function) if function in _WRITE_IF else _nothing,
-        home=HOST if function in TEXTS_AND_FILES else None,
-        const=function in OVERLAPPING,
-        indexes=function in INDICES,
-    )
-
-
-def rules_of_ufunc(ufunc: np.ufunc, method: str) -> Rules:
-    """Return the rules of a ufunc, or of one of its methods, such as ``"reduce"``."""
-
-    def written(args: Any, kwargs: Mapping[str, Any]) -> dict[int | str, bool]:
-        if method == "at":
-            return {0: False}
-        if method in {"accumulate", "reduceat"} and "out" in kwargs:
-            # As `_CUMULATIVE`.
-            return {"out": method == "accumulate" and _same_size(args, kwargs["out"])}
-        # A reduction writes every element, even with a mask.
-        masked = kwargs.get("where", True) is not True and method in {"__call__", "outer"}
-        return {"out": not masked} if "out" in kwargs else {}
-
-    def plain(_args: Any, kwargs: Mapping[str, Any]) -> Collection[str]:
-        return {"axes", "axis"} & kwargs.keys()
-
-    if method == "__call__":
-        return Rules(ufunc.__name__, ufunc, ufunc, written, plain, elementwise=ufunc in ELEMENTWISE)
-    function = getattr(ufunc, method)
-    return Rules(f"{ufunc.__name__}.{method}", function, function, written, plain, by_name=True)
-
-
-def rules_of_kernel(kernel: Callable[..., Any]) -> Rules:
-    """Return the rules of a ufunc, or of a function of arrays composed of ufuncs."""
-    return Rules(kernel.__name__, kernel, kernel, elementwise=True)
-
-
-def rules_in_place(kernel: Callable[..., Any], check: Callable[..., None]) -> Rules:
-    """Return the rules of an in-place operator, which computes into its first operand."""
-    name = f"in-place {kernel.__name__}"
-    return Rules(name, kernel, kernel, lambda *_: {0: False}, elementwise=True, check=check)
-
-
-@cache
-def keeps_dtype(kernel: Any, dtype: Any, other: Any) -> bool:
-    """Tell whether a kernel gives the first dtype; the other may be the type of a scalar."""
-    one: Any = np.ones((1, 1), dtype)
-    if other is float and is_bfloat16(one.dtype):
-        return True
-    try:
-        with np.errstate(all="ignore"):
-            result = kernel(one, one.astype(other) if isinstance(other, np.dtype) else other(1))
-    except TypeError:
-        return False
-    kept: bool = result.dtype == dtype
-    return kept
-
-
-def _keywords(_args: Any, kwargs: Mapping[str, Any]) -> Collection[str]:
-    return kwargs.keys()
-
-
-def rules_of_library(function: str | Callable[..., Any]) -> Rules:
-    """Return the rules of a function of array libraries, or of one that takes the library first."""
-    if isinstance(function, str):
-        of_numpy = attrgetter(function)(np)
-        native = getattr(of_numpy, "_implementation", of_numpy)
-        return Rules(function, of_numpy, native, plain=_keywords, by_name=True)
-    name = function.__name__.lstrip("_")
-    return Rules(name, function, partial(function, np), plain=_keywords, with_library=True)
-
-
-def rules_of_method(name: str) -> Rules:
-    """Return the rules of a method of arrays that writes its array."""
-
-    def method(array: Any, *args: Any, **kwargs: Any) -> None:
-        getattr(array, name)(*args, **kwargs)
-
-    method.__name__ = name  # which logs of operations show
-    return Rules(name, method, getattr(np.ndarray, name), lambda *_: {0: False})

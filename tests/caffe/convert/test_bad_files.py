@@ -11,17 +11,12 @@ import h5py
 import numpy as np
 import pytest
 import safetensors.numpy
-from comparable_models import need_library_of
+from comparable_models import need_library_of, safetensors_file
 
 import syncblob
 from syncblob import ModelFileError
 from syncblob.caffe._pb.caffe_pb2 import NetParameter, SolverState
 from syncblob.caffe.convert import convert, open_weights
-
-
-def _safetensors(header, data=b""):
-    text = json.dumps(header).encode()
-    return struct.pack("<Q", len(text)) + text + data
 
 
 def _npy(header, data=b""):
@@ -53,16 +48,18 @@ _FLOAT = {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}
     [
         ("x.safetensors", b"", "got an empty file"),
         ("x.safetensors", b"\xff" * 64, "truncated or damaged"),
-        ("x.safetensors", _safetensors({"a": _FLOAT}), "truncated or damaged"),
-        ("x.safetensors", _safetensors({"a": _FLOAT}, bytes(9)), "truncated or damaged"),
+        ("x.safetensors", safetensors_file({"a": _FLOAT}), "truncated or damaged"),
+        ("x.safetensors", safetensors_file({"a": _FLOAT}, bytes(9)), "truncated or damaged"),
         (
             "x.safetensors",
-            _safetensors({"a": {**_FLOAT, "dtype": "F8_E5M2"}}, bytes(2)),
+            safetensors_file({"a": {**_FLOAT, "dtype": "F8_E5M2"}}, bytes(2)),
             "truncated or damaged",
         ),
         (
             "x.safetensors",
-            _safetensors({"a": {"dtype": "F8_E5M2", "shape": [2], "data_offsets": [0, 2]}}, b"12"),
+            safetensors_file(
+                {"a": {"dtype": "F8_E5M2", "shape": [2], "data_offsets": [0, 2]}}, b"12"
+            ),
             "tensor 'a' has dtype F8_E5M2, which a Blob cannot hold",
         ),
         ("x.npz", b"", "got an empty file"),

@@ -1,8 +1,6 @@
 """Edited weights are saved, with all else that their file has."""
 
 import copy
-import json
-import struct
 import zipfile
 
 import h5py
@@ -11,7 +9,7 @@ import numpy as np
 import pytest
 import safetensors
 import safetensors.numpy
-from comparable_models import need_library_of
+from comparable_models import need_library_of, safetensors_file
 
 import syncblob
 from syncblob import Layer, ModelFile, ModelFileError
@@ -290,13 +288,11 @@ def test_axes_that_hdf5_does_not_have(tmp_path, name):
 
 
 def test_a_tensor_that_a_blob_cannot_hold_is_not_lost(tmp_path):
-    header = json.dumps(
-        {
-            "a": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]},
-            "b": {"dtype": "F8_E4M3", "shape": [4], "data_offsets": [4, 8]},
-        }
-    ).encode()
+    header = {
+        "a": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]},
+        "b": {"dtype": "F8_E4M3", "shape": [4], "data_offsets": [4, 8]},
+    }
     path = tmp_path / "x.safetensors"
-    path.write_bytes(struct.pack("<Q", len(header)) + header + bytes(8))
+    path.write_bytes(safetensors_file(header, bytes(8)))
     with open_weights(path) as weights, pytest.raises(ModelFileError, match="'b' has dtype F8"):
         save_weights(weights, path)

@@ -1,12 +1,10 @@
 """Files with a tensor that a Blob cannot hold: the others can be read."""
 
-import json
 import re
-import struct
 
 import numpy as np
 import pytest
-from comparable_models import need_library_of
+from comparable_models import need_library_of, safetensors_file
 
 from syncblob import ModelFileError
 from syncblob.caffe.convert import convert, open_weights
@@ -20,10 +18,7 @@ def _safetensors(path):
         "bad.weight": {"dtype": "F8_E4M3", "shape": [2], "data_offsets": [8, 10]},
         "bad.bias": {"dtype": "F32", "shape": [2], "data_offsets": [10, 18]},
     }
-    header = json.dumps(entries).encode()
-    header += b" " * (-len(header) % 8)
-    values = GOOD.tobytes() + bytes(2) + GOOD.tobytes()
-    path.write_bytes(struct.pack("<Q", len(header)) + header + values)
+    path.write_bytes(safetensors_file(entries, GOOD.tobytes() + bytes(2) + GOOD.tobytes()))
 
 
 def _torch(path, bad=None):

@@ -39,6 +39,15 @@ from syncblob.caffe.nets.copy_trained_layers import CopyReport, copy_trained_lay
 from syncblob.caffe.nets.infer_shapes import NetShapes, fill_layers, infer_shapes
 from syncblob.caffe.nets.layer import Layer, LayerBlobs, own_copy, serialise
 
+_RUN = "use PyTorch's functions for its layers: see 'Running nets' in the documentation"
+# What to use in place of attributes of pycaffe's Net.
+_IN_PLACE_OF = {
+    "blobs": f"model[name].blobs has the weights of a layer, model.infer_shapes().blobs the shapes "
+    f"of the results. For the results, {_RUN}",
+    "forward": _RUN,
+    "save": "use syncblob.save_model(model, path)",
+}
+
 
 class ModelFile(MutableMapping[str, Layer]):
     """The layers of a net, by name. `open_model` makes one from a model file.
@@ -300,7 +309,7 @@ class ModelFile(MutableMapping[str, Layer]):
     if not TYPE_CHECKING:  # so that type checkers report unknown names
 
         def __getattr__(self, name: str) -> object:
-            advice = "; use syncblob.save_model(model, path)" if name == "save" else ""
+            advice = f"; {_IN_PLACE_OF[name]}" if name in _IN_PLACE_OF else ""
             raise AttributeError(f"a ModelFile has no attribute {name!r}{advice}")
 
     # --- the mapping -----------------------------------------------------------------------------

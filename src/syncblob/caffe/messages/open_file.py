@@ -97,7 +97,7 @@ class OpenFile:
     def put(self, descriptor: Descriptor, reference: FileReference) -> None:
         self._descriptor: Descriptor | None = descriptor
         self.reference = reference
-        reference.opened = weakref.ref(self)
+        reference.file = weakref.ref(self)
 
     @property
     def path(self) -> str:
@@ -171,9 +171,9 @@ class OpenFile:
 class FileReference:
     """A way back to a file, which does not keep it open, unless it has no name to open it by."""
 
-    __slots__ = ("_closed", "_descriptor", "_place", "identity", "opened", "path")
+    __slots__ = ("_closed", "_descriptor", "_place", "file", "identity", "path")
 
-    opened: Callable[[], OpenFile | None]
+    file: Callable[[], OpenFile | None]
     """Returns the open file, as long as it exists."""
     identity: tuple[int, int, int, int]
     """Device, inode, size and time of the last change. If they differ, the file has changed."""
@@ -188,10 +188,10 @@ class FileReference:
         self._descriptor: Callable[[], Descriptor | None] = weakref.ref(descriptor)
         if stays_open:
             self._descriptor = lambda: descriptor
-        self.opened = lambda: None
+        self.file = lambda: None
 
     def __call__(self) -> OpenFile | None:
-        if (file := self.opened()) is not None:
+        if (file := self.file()) is not None:
             with contextlib.suppress(ValueError, ModelFileError):
                 file.require_unchanged()
                 return file
@@ -213,14 +213,14 @@ class FileReference:
 
     def __deepcopy__(self, _memo: object) -> FileReference:
         made = copy.copy(self)
-        made.opened = lambda: None
+        made.file = lambda: None
         return made
 
     def close(self) -> None:
         """Close the file, if it is open, for good."""
         self._closed = True
         self._descriptor = lambda: None
-        if (file := self.opened()) is not None:
+        if (file := self.file()) is not None:
             file.close()
 
 

@@ -50,13 +50,10 @@ class Call:
     def __init__(self, plan: Plan, values: Sequence[Any]) -> None:
         self._plan = plan
         self._operands = [*values]
-        tensors = plan.found_in(values, torch.Tensor)
-        blobs = plan.found_in(values, BlobCore)
+        tensors, blobs = [*instances(values, torch.Tensor)], [*instances(values, BlobCore)]
         self._device, self._home = device_of_tensors(tensors, [x.device for x in blobs])
         if plan.computes:
             require_device(self._home.device, plan.name, ADVICE)
-        # Reusing a kept tensor skips the verification.
-        self._keeps = plan.keeps and not verifying()
         # Whether torch keeps its inputs, and so gets copies: it does not see writes to Blobs. That
         # is if autograd records the call, or `torch.func.linearize` does, by `make_fx`.
         self._recorded = torch._C._get_dispatch_mode(
@@ -65,17 +62,15 @@ class Call:
             torch.is_grad_enabled()
             and (any(x.requires_grad for x in tensors) or transformation() is not None)
         )
-        written = [values[place] for place in plan.written]
-        self._written: list[BlobCore] = [*instances(written, BlobCore)]
-        self._written_tensors = [*instances(written, torch.Tensor)]
+        self._written: list[BlobCore] = [*instances([values[n] for n in plan.written], BlobCore)]
         # One loan for each memory and layout, so that torch recognizes identical operands.
         self._read: dict[tuple[int, Layout], Lent] = {}
         # Written Blobs, the tensors over their memory, and the places of these before.
         self._direct: list[tuple[BlobCore, torch.Tensor, Any]] = []
-        # Copies of Blobs, and whether they are copied back even if torch counts no write. Needed if
+        # Copies of Blobs, by whether they are copied back even if torch counts no write. Needed if
         # an overwrite would discard the newest contents on the other side, for outputs with gaps,
         # for several outputs, for recorded calls, and for negative strides, which torch lacks.
-        self._copies: list[tuple[BlobCore, torch.Tensor, bool]] = []
+        self._copies: dict[tuple[int, Layout, bool], tuple[BlobCore, torch.Tensor]] = {}
 
     def run(self, *_pinned: BlobCore) -> Any:
         """Prepare and run the call, and return its result."""
@@ -116,21 +111,20 @@ class Call:
         for place, whole in plan.written.items():
             write = partial(self._written_tensor, whole=whole)
             operands[place] = replaced(operands[place], BlobCore, write)
-        if plan.written:
-            for place in {*plan.read} - plan.written.keys():
-                operands[place] = replaced(operands[place], torch.Tensor, self._apart)
+        written = [*instances([operands[place] for place in plan.written], torch.Tensor)]
+        clear = partial(over.clear_of, others=written)
+        for place in {*plan.read} - plan.written.keys() if written else ():
+            operands[place] = replaced(operands[place], torch.Tensor, clear)
         if isinstance(self._home, CudaBackend):
             self._home.order.join()
 
     def _read_tensor(self, x: BlobCore) -> torch.Tensor:
         """Return a tensor to read."""
         memory, layout = x.memory, x.layout
-        written = [y.layout for y in self._written if y.memory is memory]
-        if self._recorded or layout.reversed_axes or any(other != layout for other in written):
-            copied = self._copied(x)
-            self._copies.append((x, copied, False))
-            return copied
-        return self._loan(x).tensor
+        overlapped = any(y.memory is memory and y.layout != layout for y in self._written)
+        if not (self._recorded or layout.reversed_axes or overlapped):
+            return self._loan(x).tensor
+        return self._copied(x, late=False)
 
     def _loan(self, x: BlobCore) -> Loan:
         """Return the loan of a Blob, which it keeps unless a tensor of its memory is written."""
@@ -139,30 +133,33 @@ class Call:
         if known is not None:
             return known[1]
         loan = None
-        if self._keeps and all(y.memory is not memory for y in self._written):
-            loan = loan_of(x, self._home, self._plan.name)
+        reason = self._plan.name
+        # Reusing a kept tensor skips the verification.
+        keeps = self._plan.keeps and not verifying()
+        if keeps and all(y.memory is not memory for y in self._written):
+            loan = loan_of(x, self._home, reason)
         if loan is None:
-            reason = self._plan.name
             loan = Loan(*over.tensor_over_memory(memory, layout, self._home, CONST, reason))
         self._read[id(memory), layout] = x, loan
         return loan
 
-    def _copied(self, x: BlobCore) -> torch.Tensor:
-        """Return a tensor over a copy of a Blob."""
+    def _copied(self, x: BlobCore, *, late: bool) -> torch.Tensor:
+        """Return a tensor over a copy of a Blob: the same one for the same Blob."""
+        key = id(x.memory), x.layout, late
+        if key in self._copies:
+            return self._copies[key][1]
         if x.layout.reversed_axes or not self._recorded:
-            return over.private(x.memory, x.layout, self._home, self._plan.name)
-        # By torch, so that a CUDA graph copies again.
-        with (
-            torch.inference_mode(mode=False),
-            torch._C._DisableFuncTorch(),
-            _modes._disable_current_modes(),
-        ):
-            return self._loan(x).tensor.clone()
-
-    def _apart(self, x: torch.Tensor) -> torch.Tensor:
-        """Return an input tensor; a copy if it overlaps one that is written."""
-        written = [*self._written_tensors, *(tensor for _, tensor, _ in self._direct)]
-        return x.clone() if any(over.partially_overlaps(x, y) for y in written) else x
+            tensor = over.private(x.memory, x.layout, self._home, self._plan.name)
+        else:
+            # By torch, so that a CUDA graph copies again.
+            with (
+                torch.inference_mode(mode=False),
+                torch._C._DisableFuncTorch(),
+                _modes._disable_current_modes(),
+            ):
+                tensor = self._loan(x).tensor.clone()
+        self._copies[key] = x, tensor
+        return tensor
 
     def _written_tensor(self, x: BlobCore, *, whole: bool) -> torch.Tensor:
         """Return a tensor to read and write, or to overwrite as a whole, without a transfer."""
@@ -171,13 +168,11 @@ class Call:
         memory, layout = x.memory, x.layout
         alone = len(self._written) == 1 and layout.gapless and layout.size
         if whole and (not alone or forgets_newest(x, memory.side_of(self._home))):
-            return self._copied_back(x, over.empty(layout, self._device))
+            tensor = over.empty(layout, self._device)
+            self._copies[id(memory), layout, True] = x, tensor
+            return tensor
         if layout.reversed_axes or self._recorded:
-            # The same Blob twice is written twice.
-            for y, tensor, late in self._copies:
-                if late and y.memory is memory and y.layout == layout:
-                    return tensor
-            return self._copied_back(x, self._copied(x))
+            return self._copied(x, late=True)
         known = self._read.pop((id(memory), layout), None)
         if known is None:
             tensor, _ = over.tensor_over_memory(memory, layout, self._home, MUTABLE, name)
@@ -190,28 +185,26 @@ class Call:
         self._direct.append((x, tensor, over.place_of(tensor)))
         return tensor
 
-    def _copied_back(self, x: BlobCore, tensor: torch.Tensor) -> torch.Tensor:
-        self._copies.append((x, tensor, True))
-        return tensor
-
     # --- afterwards ------------------------------------------------------------------------------
 
     def _finish(self, result: Any) -> Any:
         """Write copies back, make aliases of loans that are in use, and return the result."""
         plan, home = self._plan, self._home
-        late = [(x, tensor) for x, tensor, late in self._copies if late]
-        for x, tensor in late:
+        copies = self._copies.items()
+        changed = [pair for (_, _, late), pair in copies if late or pair[1]._version]
+        for x, tensor in changed:
+            x.require_writable(plan.name)
             require_place(plan.name, x, tensor)
         for x, tensor, place in self._direct:
             require_place(plan.name, x, tensor, place)
         # Within torch.func, it would refuse to write them.
         with torch._C._DisableFuncTorch():
-            self._write_back(late)
-            delivered = {id(tensor): self._delivered(x, tensor) for x, tensor in late}
-            for x, tensor, is_late in self._copies:
-                if not is_late and tensor._version:
-                    x.require_writable(plan.name)
-                    self._write_back([(x, tensor)])
+            self._write_back(changed)
+            delivered = {
+                id(tensor): over.tensor_over_memory(x.memory, x.layout, home, MUTABLE, plan.name)[0]
+                for x, tensor in changed
+                if not x.layout.reversed_axes
+            }
         if delivered:
             # A recorded one has a graph.
             result = replaced(
@@ -236,13 +229,6 @@ class Call:
             contents = tensor.detach().flip(axes) if axes else tensor.detach()
             overwrites.append((x.memory, x.layout.forwards(), partial(copy, contents)))
         overwrite(overwrites, self._home, self._plan.name)
-
-    def _delivered(self, x: BlobCore, tensor: torch.Tensor) -> torch.Tensor:
-        """Return a tensor with the contents of a Blob that a copy was written back to."""
-        if x.layout.reversed_axes:
-            return tensor
-        reason = self._plan.name
-        return over.tensor_over_memory(x.memory, x.layout, self._home, MUTABLE, reason)[0]
 
 
 # --- results --------------------------------------------------------------------------------------
@@ -291,7 +277,8 @@ def give(result: Any, lent: Sequence[Lent], home: Home, plan: Plan) -> Any:
     def tracked(tensor: torch.Tensor) -> torch.Tensor:
         found = [(x, loan) for x, loan in lent if over.lies_in(tensor, loan.tensor)]
         # The loans of a Blob and of its first part have the same address.
-        exact = [(x, loan) for x, loan in found if over.is_of_storage(tensor, loan.tensor)]
+        storage = over.storage_of(tensor)[0]
+        exact = [pair for pair in found if over.storage_of(pair[1].tensor)[0] == storage]
         writable = [(x, loan) for x, loan in exact or found if not x.readonly]
         for x, loan in writable:
             become_alias(x, loan)

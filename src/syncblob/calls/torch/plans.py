@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import torch
 
 from syncblob.blob.core import BlobCore
-from syncblob.calls.nested import NESTED, instances
+from syncblob.calls.nested import NESTED
 from syncblob.calls.tables import split_keys
 from syncblob.calls.texts import arguments, can_be_written, compiler
 
@@ -65,11 +65,8 @@ class Plan:
     Arguments are numbered: first the positional ones, then the keyword arguments.
     """
 
-    function: Callable[..., Any]
-    names: tuple[str, ...]
-    """The names of the keyword arguments, which come last."""
     compute: Callable[..., Any]
-    """The function, with these arguments by position, too."""
+    """The function, with keyword arguments by position, too."""
     name: str
     """The name of the function, for messages and the log."""
     computes: bool
@@ -81,7 +78,7 @@ class Plan:
     blobs: list[int]
     """The Blobs among them."""
     others: list[int]
-    """The others, but for collections of numbers, such as sizes and axes."""
+    """The others, but for collections of numbers beside a Blob."""
     shape_only: list[int]
     """The Blobs of which it reads no element."""
     written: Mapping[int, bool]
@@ -96,11 +93,6 @@ class Plan:
     """The only Blob of a function that writes nothing, and gets no tensor; or -1."""
     views: bool
     """Whether that function may return a view. Also set once it has."""
-
-    def found_in(self, values: Sequence[Any], kind: type) -> list[Any]:
-        """Return the Blobs or the tensors among the arguments, also those in collections."""
-        places = sorted({*self.read, *self.shape_only, *self.written})
-        return [*instances([values[place] for place in places], kind)]
 
 
 # The type of an argument; of a flag that determines which arguments are written, its truth value.
@@ -137,18 +129,18 @@ def plan_of(rule: Rule, kinds_by_key: Mapping[int | str, _Kind]) -> Plan:
     if function in _SHAPE_ONLY:
         # "self" is the first parameter of torch's builtin functions.
         shape_only = [i for i in blobs if given[i] == "self" or not like]
+    numbers = [i for i in nested if given[i] in rule.numbers]
     alone = rule.keeps and len(blobs) == 1 and not (tensors or written or shape_only)
-    alone = alone and all(given[i] in rule.numbers for i in nested)
+    alone = alone and numbers == nested
     short = rule.keeps and len(written) <= 1 and written.keys().isdisjoint(nested)
     target = next(iter(written), None)
     unread = {*shape_only, *written} - {*tensors}
     read = [i for i in (*blobs, *tensors, *nested) if i not in unread]
     first = [i for i in read if i in {*blobs}]
-    # The function asks again for Blobs in place of numbers.
-    numbers = {i for i in nested if first and given[i] in rule.numbers}
+    if not first:
+        # Otherwise the function, when it has got tensors, asks for a Blob in place of a number.
+        numbers = []
     return Plan(
-        function,
-        names,
         _by_position(function, len(kinds), names),
         name,
         # The ``*_like`` functions compute the elements of their result.
@@ -189,29 +181,19 @@ def _places(kinds: Sequence[_Kind], kind: Any) -> list[int]:
 
 def _written_by_flags(rule: Rule, given: Mapping[str | None, _Kind]) -> tuple[set[str], set[str]]:
     """Return the parameters that other arguments make it write, and the flags to be looked at."""
-    unknown: set[str] = set()
-
-    def flag(name: str) -> bool | None:
-        """Return its truth value; None if it is None, missing, or not known yet."""
-        entry = given.get(name, NoneType)
-        if isinstance(entry, type):
-            unknown.update(() if entry is NoneType else (name,))
-            return None
-        return bool(entry)
-
+    named = {name: given.get(name, NoneType) for name in ("inplace", *_TRAINING)}
+    flags = {name: truth for name, truth in named.items() if truth is not NoneType}
     written: set[str] = set()
-    if flag("inplace"):
+    if flags.get("inplace") is True:
         written.add(rule.parameters[0])
     if given.get("max_norm", NoneType) is not NoneType:
         # It renormalises rows of the weight in place.
         written.add("weight")
-    parameters = {*rule.parameters, *given}
-    if parameters.issuperset(_RUNNING):
-        values = [flag(name) for name in _TRAINING if name in parameters]
-        # For a flag that was not given, assume that its default makes the function write.
-        if not values or any(value is not False for value in values):
-            written |= _RUNNING
-    return written, unknown
+    # For a flag that was not given, assume that its default makes the function write.
+    trains = all(flags.get(name) is not False for name in _TRAINING)
+    if trains and {*rule.parameters, *given} >= _RUNNING:
+        written |= _RUNNING
+    return written, {name for name, truth in flags.items() if isinstance(truth, type)}
 
 
 # --- rules ----------------------------------------------------------------------------------------
@@ -269,16 +251,15 @@ def rule_of(function: Callable[..., Any]) -> Rule:
         for schema in schemas
         for result in schema.returns
     )
-    outside = frozenset(_without_tensors(function, schemas))
-    return Rule(function, parameters, frozenset(written), frozenset(outs), keeps, views, outside)
+    numbers = frozenset(_without_tensors(function, schemas))
+    return Rule(function, parameters, frozenset(written), frozenset(outs), keeps, views, numbers)
 
 
 def _without_tensors(function: Callable[..., Any], schemas: Sequence[Any]) -> set[str]:
     """Return the parameters that schemas, or else annotations, declare to have no tensors."""
     types = [(one.name, str(one.type)) for schema in schemas for one in schema.arguments]
     if not types and inspect.isfunction(function):
-        named = function.__annotations__.items()
-        types = [(name, str(annotation)) for name, annotation in named]
+        types = [(name, str(kind)) for name, kind in function.__annotations__.items()]
     return {name for name, _ in types} - {name for name, kind in types if "Tensor" in kind}
 
 

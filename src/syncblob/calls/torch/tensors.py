@@ -13,7 +13,7 @@ changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -107,7 +107,7 @@ def host_alias(blob: BlobCore, place: int, noted: NotedPlace | None = None) -> t
     layout: Any = blob.known_layout
     if place == HOST_DIFF:
         memory = blob.diff_memory()
-        if shortcut.buffer is not memory.whole(Side.HOST):
+        if shortcut.buffer is not memory.buffers.windows[Side.HOST].whole:
             # The Blob has another diff now, because its base shares one.
             return None
     array = exported.view()
@@ -141,7 +141,7 @@ class Loan:
         # The addresses of the storage and of its end.
         self.start: int
         self.stop: int
-        self.start, self.stop = storage_range(tensor)
+        _, self.start, self.stop = storage_of(tensor)
 
     @property
     def was_written(self) -> bool:
@@ -178,7 +178,7 @@ def loan_of(x: BlobCore, home: Home, reason: str) -> Loan | None:
         # Asks for the shortcut again.
         x.keep_arrays(place, x.memory)
         kept = x.accessor_arrays[place]
-    whole = x.memory.whole(x.memory.side_of(home))
+    whole = x.memory.buffers.windows[x.memory.side_of(home)].whole
     # Beside an alias, it may stay unreadable. Another thread may have replaced the buffer.
     if kept is None or not (
         kept.shortcut.readable or (kept.shortcut.buffer is whole and whole is not None)
@@ -238,20 +238,11 @@ def empty(layout: Layout, device: torch.device) -> torch.Tensor:
 
 
 def lies_in(result: torch.Tensor, tensor: torch.Tensor) -> bool:
-    """Return whether a tensor, or a component of it, shares the storage of another."""
-    start = address(result)
-    if start is None:
-        return any(lies_in(part, tensor) for part in _parts(result))
-    return start == address(tensor)
-
-
-def is_of_storage(tensor: torch.Tensor, other: torch.Tensor) -> bool:
-    """Return whether a tensor has the storage of another, and not only its address."""
-    try:
-        return tensor.untyped_storage()._cdata == other.untyped_storage()._cdata
-    except RuntimeError:
-        # As in `address`.
-        return False
+    """Return whether a tensor, or a component of it, has the address of another's storage."""
+    _, start, _ = storage_of(result)
+    if start:
+        return start == storage_of(tensor)[1]
+    return any(lies_in(part, tensor) for part in _parts(result))
 
 
 def apart(result: torch.Tensor) -> torch.Tensor:
@@ -275,39 +266,37 @@ def _parts(tensor: torch.Tensor) -> list[torch.Tensor]:
     return [getattr(tensor, name)() for name in _SPARSE_PARTS.get(tensor.layout, ())]
 
 
-def address(tensor: torch.Tensor) -> int | None:
-    """Return the address of a tensor's storage; None if it has none, or an empty one."""
-    try:
-        return tensor.untyped_storage().data_ptr() or None
-    except RuntimeError:
-        # Sparse and nested tensors and the wrappers of torch.func have none.
-        return None
+def storage_of(tensor: torch.Tensor) -> tuple[int, int, int]:
+    """Return the identity of a tensor's storage, its address, and that of its end.
 
-
-def storage_range(tensor: torch.Tensor) -> tuple[int, int]:
-    """Return the address of a tensor's storage, and that of its end; both 0 if it has none."""
+    They are 0 if it has none, and the addresses if there are no elements.
+    """
     try:
         storage = tensor.untyped_storage()
         start = storage.data_ptr()
     except RuntimeError:
-        # As in `address`.
-        return 0, 0
-    return start, start + storage.nbytes()
+        # Sparse and nested tensors and the wrappers of torch.func have none.
+        return 0, 0, 0
+    return storage._cdata, start, start + storage.nbytes()
 
 
-def partially_overlaps(tensor: torch.Tensor, other: torch.Tensor) -> bool:
-    """Return whether two tensors share memory, but are not over the same elements."""
-    start, stop = storage_range(tensor)
-    other_start, other_stop = storage_range(other)
-    return (
-        start < other_stop
-        and other_start < stop
-        and not (
-            is_of_storage(tensor, other)
+def overlaps(tensor: torch.Tensor, start: int, stop: int) -> bool:
+    """Return whether the storage of a tensor has addresses of a range."""
+    _, own_start, own_stop = storage_of(tensor)
+    return own_start < stop and start < own_stop
+
+
+def clear_of(tensor: torch.Tensor, others: Iterable[torch.Tensor]) -> torch.Tensor:
+    """Return a tensor; a copy if it shares memory with another one that has other elements."""
+    for other in others:
+        storage, start, stop = storage_of(other)
+        if overlaps(tensor, start, stop) and not (
+            storage_of(tensor)[0] == storage
             and tensor.shape == other.shape
             and place_of(tensor) == place_of(other)
-        )
-    )
+        ):
+            return tensor.clone()
+    return tensor
 
 
 def place_of(tensor: torch.Tensor) -> tuple[int, tuple[int, ...], bool, bool]:

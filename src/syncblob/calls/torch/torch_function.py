@@ -15,8 +15,8 @@ import torch.utils._python_dispatch as _modes
 
 from syncblob._source_lines import user_instruction
 from syncblob.blob.core import GPU_DATA, HOST_DATA, BlobCore
-from syncblob.calls.engine import Functions
-from syncblob.calls.nested import NESTED
+from syncblob.calls.engine import Cache, plans_by_function
+from syncblob.calls.nested import NESTED, instances
 from syncblob.calls.torch.devices import device_of_tensors
 from syncblob.calls.torch.make_call import (
     ADVICE,
@@ -28,7 +28,7 @@ from syncblob.calls.torch.make_call import (
     transformation,
 )
 from syncblob.calls.torch.plans import Plan, Rule, plan_of, rule_of
-from syncblob.calls.torch.tensors import empty, host_alias, loan_of, storage_range
+from syncblob.calls.torch.tensors import empty, host_alias, loan_of, overlaps, storage_of
 from syncblob.calls.torch.tracing import untraced
 from syncblob.devices import HOST, supervisors, timed_computations
 from syncblob.memory import attempt, has_written
@@ -83,7 +83,7 @@ def _make_by_flags(rule: Rule, kinds: Mapping[int | str, Any], flags: Sequence[i
 
 
 # What makes the calls of a function, by the types of the arguments.
-functions: Functions = Functions(lambda function: rule_of(function)._replace(plan=_make))
+functions: Cache = plans_by_function(lambda function: rule_of(function)._replace(plan=_make))
 
 
 def _begin(plan: Plan, values: Sequence[Any]) -> Any:
@@ -91,7 +91,7 @@ def _begin(plan: Plan, values: Sequence[Any]) -> Any:
     there = Call(plan, values)
     if plan.written:
         # It pins what it writes.
-        return attempt(there.run, *plan.found_in(values, BlobCore))
+        return attempt(there.run, *instances(values, BlobCore))
     return there.run()
 
 
@@ -123,9 +123,21 @@ def _read(plan: Plan, values: Sequence[Any]) -> Any:
         operands[n] = loan.tensor
         lent.append((x, loan))
     if plan.others and not _lend(plan, operands, plan.others, lent):
-        return _read_queued(plan, values)
+        return _record(plan, values)
     result = plan.compute(*operands)
     return result if _is_apart(result, lent) else give(result, lent, HOST, plan)
+
+
+def _record(plan: Plan, values: Sequence[Any]) -> Any:
+    """Make a call that autograd may record, with copies: it does not see writes to Blobs."""
+    operands = [*values]
+    tensors = [*instances([values[n] for n in plan.others], torch.Tensor)]
+    here = tensors and transformation() is None and not any(x.is_cuda for x in tensors)
+    if not (here and plan.blobs and _lend(plan, operands, plan.blobs, [])):
+        return _read_queued(plan, values)
+    for n in plan.blobs:
+        operands[n] = operands[n].clone()
+    return plan.compute(*operands)
 
 
 def _read_queued(plan: Plan, values: Sequence[Any]) -> Any:
@@ -192,7 +204,7 @@ def _write_tensor(plan: Plan, values: Sequence[Any]) -> Any:
     n: Any = plan.target
     operands, x = [*values], values[n]
     lent: list[Lent] = []
-    if not _lend(plan, operands, plan.read, lent, (x, x, *storage_range(x))):
+    if not _lend(plan, operands, plan.read, lent, (x, x, *storage_of(x)[1:])):
         return _begin(plan, values)
     if running:
         has_written()
@@ -242,26 +254,20 @@ def _lend(
                 items[n] = written
             else:
                 return False
-        elif isinstance(x, torch.Tensor) and (
-            place
-            or x.is_cuda
-            or transformation() is not None
-            or (x.requires_grad and torch.is_grad_enabled())
-            or (stop and x is not written and _overlaps(x, start, stop))
-        ):
-            return False
         elif isinstance(x, NESTED):
             inner, kind = [*x], type(x)
             if kind not in _PLAIN or not _lend(plan, inner, range(len(x)), lent, target, place):
                 return False
             items[n] = kind(inner)
+        elif isinstance(x, torch.Tensor) and (
+            place
+            or x.is_cuda
+            or transformation() is not None
+            or (x.requires_grad and torch.is_grad_enabled())
+            or (stop and x is not written and overlaps(x, start, stop))
+        ):
+            return False
     return True
-
-
-def _overlaps(x: torch.Tensor, start: int, stop: int) -> bool:
-    """Return whether the storage of a tensor has addresses of a range."""
-    own_start, own_stop = storage_range(x)
-    return own_start < stop and start < own_stop
 
 
 def _is_apart(result: Any, lent: Sequence[Lent]) -> bool:
@@ -273,9 +279,10 @@ def _is_apart(result: Any, lent: Sequence[Lent]) -> bool:
         except RuntimeError:
             # Sparse tensors and the wrappers of torch.func have no storage.
             address = 0
+        if not address:
+            return not lent
         for _, loan in lent:
-            unwritten = loan.tensor._version == loan.version
-            if not (address and unwritten) or loan.start <= address <= loan.stop:
+            if loan.start <= address <= loan.stop or loan.tensor._version != loan.version:
                 return False
     return True
 
@@ -284,8 +291,8 @@ def _may_run_on_host(plan: Plan, values: Sequence[Any]) -> bool:
     """Return whether a call can use what lies ready on the host, although guards are active."""
     if _modes._is_in_torch_dispatch_mode:
         return False
-    tensors = plan.found_in(values, torch.Tensor)
-    _, home = device_of_tensors(tensors, [x.device for x in plan.found_in(values, BlobCore)])
+    tensors = [*instances(values, torch.Tensor)]
+    _, home = device_of_tensors(tensors, [x.device for x in instances(values, BlobCore)])
     if plan.computes:
         require_device(home.device, plan.name, ADVICE)
     return home is HOST and not (verifying() or timed_computations.watchers)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from benchmarks import (
+    array_api,
     files,
     import_time,
     interop,
@@ -16,6 +17,7 @@ from benchmarks import (
     pipeline,
     shared,
     states,
+    streaming,
     transfers,
 )
 from benchmarks.results import Results
@@ -24,6 +26,7 @@ from benchmarks.tables import as_markdown
 from benchmarks.timing import Timer
 
 GROUPS: dict[str, Callable[[Timer], Measured]] = {
+    "array_api": array_api.measure,
     "calls": ordinary.measure,
     "files": files.measure,
     "import_time": import_time.measure,
@@ -34,6 +37,7 @@ GROUPS: dict[str, Callable[[Timer], Measured]] = {
     "regions": pipeline.measure_parts,
     "shared": shared.measure,
     "states": states.measure,
+    "streaming": streaming.measure,
     "transfers": transfers.measure,
 }
 

@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 STEPS = (
     # What has changed most since the last run on a GPU comes first: the order of work, and room.
     *("environment", "probes", "programs", "full-device", "transfers", "interop", "pipeline"),
-    *("gpu-tests", "sanitizer", "conformance", "regions", "other-tests"),
+    *("streaming", "gpu-tests", "sanitizer", "conformance", "regions", "other-tests"),
     "benchmarks",
 )
 # The seconds for everything: a machine is lent for 15 minutes, of which its start takes some. The
 # limits of all jobs before the conformance suite fit into them; what comes later gets the rest.
 LIMIT = 780
-_FIGURES = ("transfers", "interop", "regions", "pipeline")
+_FIGURES = ("transfers", "interop", "regions", "pipeline", "streaming")
 # What a test file has that runs on a GPU: the mark, or a fixture of tests/conftest.py with it.
 # A conftest.py that matches makes all tests of its folder such files, except that of all tests.
 _FOR_A_GPU = re.compile(r"mark\.gpu\b|\bACCELERATORS\b|\b(?:accelerator|program_device)\b[,):]")

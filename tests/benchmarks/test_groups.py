@@ -12,7 +12,7 @@ import tiers
 import syncblob
 from benchmarks import ordinary
 from benchmarks.__main__ import GROUPS, main
-from benchmarks.calls import as_blob, function
+from benchmarks.calls import as_blob, function, traced
 from benchmarks.results import Results
 from benchmarks.rows import Measured
 from benchmarks.tables import as_markdown
@@ -75,3 +75,15 @@ def test_the_command_line_prints_and_writes(tmp_path, capsys):
     assert list(kept["groups"]) == ["transfers", "interop"]
     assert kept["machine"]["cores"] >= 1
     assert kept["versions"]["numpy"] == np.__version__
+
+
+def test_an_unknown_group_is_named(capsys):
+    with pytest.raises(SystemExit):
+        main(["interop", "intreop"])
+    assert "intreop" in capsys.readouterr().err
+
+
+def test_memory_that_is_taken_is_seen():
+    kept, peak = traced(lambda: np.ones(1 << 20, np.uint8).sum() and np.ones(1 << 16, np.uint8))
+    assert 1 << 16 <= kept < 1 << 17
+    assert 1 << 20 <= peak < 1 << 21

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import syncblob
@@ -64,6 +65,11 @@ def test_managed_memory_gives_the_same_results(program):
     require_same("managed", run_managed(program), run_on_host(program))
 
 
+def test_other_results_are_an_error():
+    with pytest.raises(RuntimeError, match="naive: sums"):
+        require_same("naive", {"sums": np.zeros(3)}, {"sums": np.ones(3)})
+
+
 # --- the least possible transfers -----------------------------------------------------------------
 
 
@@ -102,3 +108,10 @@ def test_the_bytes_of_plans(trace, least, whole, each):
     assert bytes_of(plan(program)) == least
     assert bytes_of(plan(program, whole=True)) == whole
     assert bytes_of(at_each_step(program)) == each
+
+
+def test_results_are_looked_at_on_the_host():
+    program = Program("trace", {"x": Buffer((10,), "int64")}, ("x",))
+    program.add("device", "x=", nothing)
+    assert [len(copies) for copies in plan(program)] == [0, 1]
+    assert bytes_of(plan(program)) == 80

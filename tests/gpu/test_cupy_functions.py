@@ -142,15 +142,6 @@ def test_an_out_of_another_dtype_is_refused_and_a_const_one_is_not_known_to_be(c
     assert blob.tolist() == values("int32").tolist()
 
 
-def test_assignment_and_in_place_operators_of_cupy_arrays_read_blobs(cupy, on_cuda):
-    blob, array = on_cuda(CPU), cupy.zeros((2, 3), "float32")
-    array[...] = blob.const
-    array += blob.const
-    assert isinstance(array, cupy.ndarray)
-    assert array.get().tolist() == (X * 2).tolist()
-    assert blob.head is SYNCED
-
-
 # --- operators ---------------------------------------------------------------------------------
 
 
@@ -212,12 +203,6 @@ def test_a_part_is_exposed_and_the_rest_is_not(cupy, on_cuda):
     assert blob.head is SYNCED
 
 
-def test_asnumpy_and_asarray_bring_a_blob_to_the_host(cupy, on_cuda):
-    blob = on_cuda(GPU)
-    assert cupy.asnumpy(blob).tolist() == X.tolist()
-    assert np.asarray(blob).tolist() == X.tolist()
-
-
 # --- bfloat16, which the CUDA array interface cannot name -----------------------------------------
 
 
@@ -234,15 +219,3 @@ def test_bfloat16_goes_to_cupy_without_the_cuda_array_interface(cupy, on_cuda, s
     del array
     blob.tolist()
     assert blob.head is SYNCED
-
-
-def test_bfloat16_on_the_const_path_stays_synced(cupy, on_cuda):
-    blob = on_cuda(CPU, dtype="bfloat16")
-    assert cupy.asarray(blob.const).get().tolist() == X.tolist()
-    assert cupy.asarray(blob.gpu.const).get().tolist() == X.tolist()
-    assert blob.head is SYNCED
-
-
-def test_the_host_side_is_not_for_cupy(on_cuda):
-    for dtype in ("float32", "bfloat16"):
-        assert not hasattr(on_cuda(GPU, dtype=dtype).cpu, "__cupy_get_ndarray__")

@@ -47,12 +47,6 @@ def test_ndimage_writes_into_a_blob(cupy, on_cuda, x, access):
     np.testing.assert_allclose(y, theirs.uniform_filter(X, 3), rtol=1e-4, atol=1e-4)
 
 
-def test_ndimage_refuses_a_blob_itself(on_cuda):
-    ours = module("cupyx.scipy.ndimage")
-    with pytest.raises(TypeError, match="Blob"):
-        ours.gaussian_filter(on_cuda(GPU, SHAPE), 1.5)
-
-
 # --- special --------------------------------------------------------------------------------------
 
 
@@ -64,15 +58,6 @@ def test_special_functions_take_const_blobs(cupy, x, name):
         result = ours(x.const)
     assert isinstance(result, cupy.ndarray)
     np.testing.assert_allclose(result.get(), theirs(X), rtol=1e-4, atol=1e-5)
-
-
-def test_special_functions_write_into_a_blob(on_cuda, x):
-    ours, theirs = module("cupyx.scipy.special"), module("scipy.special")
-    y = on_cuda(CPU, SHAPE)
-    with syncblob.no_transfers():
-        ours.erf(x.const, out=y.gpu.overwrite)
-    assert y.head is GPU
-    np.testing.assert_allclose(y, theirs.erf(X), rtol=1e-5)
 
 
 def test_a_ufunc_of_scipys_is_computed_by_cupyx(x):

@@ -72,13 +72,6 @@ def test_a_kernel_reads_a_const_side_and_overwrites_another(on_cuda, scale, head
     assert y.head is SYNCED
 
 
-def test_a_kernel_reads_and_writes_one_side(on_cuda, scale):
-    x = on_cuda(CPU, (N,))
-    scale[1, 32](x.gpu, 3, x.gpu)
-    assert x.head is GPU
-    assert x.tolist() == (X * 3).tolist()
-
-
 @pytest.mark.parametrize("head", [CPU, GPU, SYNCED])
 def test_a_kernel_takes_blobs_of_the_device_wherever_they_were_written(on_cuda, scale, head):
     x, y = on_cuda(head, (N,)), on_cuda(head, (N,))
@@ -87,33 +80,6 @@ def test_a_kernel_takes_blobs_of_the_device_wherever_they_were_written(on_cuda, 
     assert (log.uploads, log.downloads) == (2 * (head is CPU), 0)
     assert (x.head, y.head) == (GPU if head is GPU else SYNCED, GPU)
     assert y.tolist() == (X * 2).tolist()
-
-
-def test_a_kernel_takes_a_view_of_a_blob_of_the_host_on_the_device(on_cuda, scale):
-    x, y = on_cuda(CPU, (N,)).on("cpu"), on_cuda(CPU, (N,)).on("cpu")
-    scale[1, 32](x.on("cuda:0").const, 2, y.on("cuda:0"))
-    assert y.tolist() == (X * 2).tolist()
-
-
-def test_a_kernel_that_writes_what_is_const_does_not_compile(on_cuda, scale):
-    from numba.core.errors import TypingError
-
-    x, y = on_cuda(SYNCED, (N,)), on_cuda(SYNCED, (N,))
-    with pytest.raises(TypingError, match="readonly array"):
-        scale[1, 32](x.gpu.const, 2, y.gpu.const)
-    assert y.tolist() == X.tolist()
-
-
-def test_a_kernel_knows_the_strides_of_views(cuda, on_cuda):
-    @cuda.jit
-    def negate(x, y):
-        i, j = cuda.grid(2)
-        if i < y.shape[0] and j < y.shape[1]:
-            y[i, j] = -x[i, j]
-
-    x, y = on_cuda(SYNCED, (4, 6)), on_cuda(GPU, (3, 4))
-    negate[1, (8, 8)](x[:, ::2].T.gpu.const, y.gpu)
-    assert y.tolist() == (-values(shape=(4, 6))[:, ::2].T).tolist()
 
 
 def test_a_device_array_of_numbas_is_a_tracked_alias(cuda, on_cuda, scale):

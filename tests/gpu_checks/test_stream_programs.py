@@ -67,6 +67,7 @@ class Program:
         doing = [self.host_write, self.host_write, self.host_read, self.push, self.item]
         doing += [self.kernel_write, self.kernel_write, self.kernel_read, self.kernel_read]
         doing += [self.alias_write, self.drop_alias, self.replace, self.operation, self.operation]
+        doing += [self.assign, self.evict]
         for _ in range(STEPS):
             self.random.choice(doing)(self.random.choice(self.kept))
         self.cupy.cuda.Device(0).synchronize()
@@ -120,11 +121,27 @@ class Program:
 
     def push(self, kept):
         stream, named = self.random.choice(self.streams), self.chance(0.5)
-        self.trace.append(f"{kept.name}.prefetch() or push, named: {named}")
+        to = self.random.choice(["cpu", "cuda:0"])
+        self.trace.append(f"{kept.name}.prefetch({to!r}) or push, named: {named}")
         if named and kept.blob.head is Head.HEAD_AT_CPU:
             kept.blob.async_gpu_push(stream)
         else:
-            kept.blob.prefetch()
+            kept.blob.prefetch(to)
+
+    def assign(self, kept):
+        """Assign to a part by an operation of syncblob's, on some stream."""
+        part, value = self.part(), self.random.randrange(100)
+        place, stream = self.stream(kept, f"[{part}] = {value}")
+        kept.alias = None
+        with stream:
+            kept.blob[part] = value
+        kept.truth[part] = value
+        kept.events[place] = stream.record()
+
+    def evict(self, kept):
+        self.trace.append(f"evict {kept.name}")
+        kept.alias = None
+        kept.blob.evict()
 
     def operation(self, kept):
         """Read a part by an operation of syncblob's, on some stream, perhaps late."""

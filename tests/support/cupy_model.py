@@ -534,10 +534,9 @@ def alloc_pinned_memory(size: int) -> Any:
 
 
 class _Flags:
-    def __init__(self, c_contiguous: bool, f_contiguous: bool, owndata: bool) -> None:
+    def __init__(self, c_contiguous: bool, f_contiguous: bool) -> None:
         self.c_contiguous = c_contiguous
         self.f_contiguous = f_contiguous
-        self.owndata = owndata
 
 
 class ndarray:
@@ -583,7 +582,7 @@ class ndarray:
     @property
     def flags(self) -> _Flags:
         flags = _over_nothing(self).flags
-        return _Flags(flags.c_contiguous, flags.f_contiguous, self.base is None)
+        return _Flags(flags.c_contiguous, flags.f_contiguous)
 
     @property
     def T(self) -> ndarray:

@@ -184,6 +184,21 @@ def test_gradients_pass_through_functions_of_blobs():
     assert blob.diff.tolist() == (ordinary.grad + 1 + T).tolist()
 
 
+def test_a_write_to_a_blob_does_not_reach_a_graph_that_has_it_beside_a_list_of_weights():
+    options = {"has_biases": False, "num_layers": 1, "dropout": 0.0, "train": False}
+    options |= {"bidirectional": False, "batch_first": True}
+    grown = []
+    for blob in (blob_in(CPU, shape=(1, 2, 3)), torch.from_numpy(values(shape=(1, 2, 3)))):
+        weights = [torch.full(shape, 0.5, requires_grad=True) for shape in ((4, 3), (4, 1))]
+        state = (torch.zeros(1, 1, 1), torch.zeros(1, 1, 1))
+        result, *_ = torch.lstm(blob, state, weights, **options)
+        if isinstance(blob, Blob):
+            blob[...] = 9
+        result.sum().backward()
+        grown.append(weights[0].grad)
+    torch.testing.assert_close(*grown)
+
+
 # --- steps ---------------------------------------------------------------------------------------
 
 OPTIMIZERS = {

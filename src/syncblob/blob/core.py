@@ -691,7 +691,7 @@ class BlobCore:
         side = self.accelerator_side(memory) if place & 1 else Side.HOST
         buffer = acquire(memory, side, CONST, layout, reason)
         if kept is None:
-            self._note_first_use(place, memory)
+            self._note_first_use(place)
             return buffer.view(memory.buffers.homes[side], layout, writable=False)
         # The Blob may have another diff now, because its base shares one.
         if kept.shortcut.buffer is not buffer or not kept.shortcut.readable:
@@ -739,12 +739,12 @@ class BlobCore:
         side = self.accelerator_side(memory) if place & 1 else Side.HOST
         array = memory.lend(side, access, layout, reason)
         if kept is None:
-            self._note_first_use(place, memory)
+            self._note_first_use(place)
         else:
             self.keep_arrays(place, memory)
         return array
 
-    def _note_first_use(self, place: int, memory: SyncedMemory) -> None:
+    def _note_first_use(self, place: int) -> None:
         """Let the next use keep arrays: there may be many Blobs that are used once on a side."""
         known = self.accessor_arrays
         once = (*known[:place], NOT_YET, *known[place + 1 :])
@@ -752,9 +752,6 @@ class BlobCore:
             # Many have the same.
             once = _used_once.setdefault(once, once)
         self.accessor_arrays = once
-        if place & 1 and isinstance(memory.epoch, int):
-            # The next search for a buffer to evict sees a use only by a shortcut or an epoch.
-            memory.revoke_shortcuts()
 
     def keep_arrays(self, place: int, memory: SyncedMemory) -> None:
         """Keep arrays from which later accesses make views; see ``Home.accessor_views``."""

@@ -10,6 +10,7 @@ from syncblob.devices import Side
 from syncblob.memory.changes import commit, finish_write, plan, take
 from syncblob.memory.ledger import note_use
 from syncblob.memory.loans import BORROW, EXPOSED, SHARED, Unannounced, announce, require_announced
+from syncblob.memory.operations import searches
 from syncblob.memory.room import Shortage
 from syncblob.memory.state_machine import CONST, MUTABLE, OVERWRITE, Access
 from syncblob.memory.windows import provide
@@ -64,6 +65,8 @@ def acquire(  # noqa: C901, PLR0912, PLR0913  # an access; inlined, because call
         stale, shortage = None, None
         try:
             with ledger.lock:
+                if side:
+                    ledger.last_search = searches[0]
                 buffers, spans = ledger.buffers, ledger.spans
                 start, stop = layout.start, layout.stop
                 if stop > spans.nbytes:

@@ -19,7 +19,7 @@ from syncblob.devices.base import WRITERS
 from syncblob.memory.buffers import NO_WINDOWS, Buffers, Window, Windows
 from syncblob.memory.ledger import REMEMBERED, Transition, note_arrival, note_use, noted_user
 from syncblob.memory.loans import NO_LOANS, require_announced, restore
-from syncblob.memory.operations import is_written_elsewhere, let_go, reside, running
+from syncblob.memory.operations import is_written_elsewhere, let_go, reside, running, searches
 from syncblob.memory.spans import Run, Spans
 from syncblob.memory.state_machine import (
     COLUMNS,
@@ -317,7 +317,8 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
             history = ledger.history if happened else ()
             user = _clean_up(ledger, change, revoked, history) and user
         if after.uniform is not None and ledger.follows_logs and user:
-            # As `Ledger.usable`, so that the next access need not ask.
+            # As `Ledger.shortcut`, so that the next access need not ask.
+            ledger.last_search = searches[0]
             for upload in ledger.uploads:
                 user &= ~(1 << upload.side)
             for shortcut in [*ledger.shortcuts.values()]:

@@ -20,7 +20,7 @@ from syncblob.memory import changes
 from syncblob.memory.buffers import next_serial
 from syncblob.memory.changes import Change, commit
 from syncblob.memory.ledger import Upload
-from syncblob.memory.operations import allocate, is_written_elsewhere
+from syncblob.memory.operations import allocate, is_written_elsewhere, searches
 from syncblob.memory.room import in_room
 from syncblob.memory.spans import Run
 from syncblob.memory.state_machine import CONST, MUTABLE, Access, Head, head_over, plan_access
@@ -181,6 +181,7 @@ def push_from_host(
 
 def push(ledger: Ledger, side: Side, stream: object, start: int, stop: int, reason: str) -> None:
     """Start to upload the bytes of a range that the host holds and an accelerator lacks."""
+    ledger.last_search = searches[0]
     if ledger.buffers.windows[side].whole is None:
         provide(ledger, side, (start, stop), reason)
     ledger.await_uploads(Side.HOST, MUTABLE, start, stop)

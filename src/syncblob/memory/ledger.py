@@ -18,6 +18,7 @@ from syncblob.devices import Side, home_of
 from syncblob.devices.base import Home
 from syncblob.memory.buffers import NO_WINDOWS, Buffers
 from syncblob.memory.loans import NO_LOANS, Loans
+from syncblob.memory.operations import searches
 from syncblob.memory.sources import Source
 from syncblob.memory.spans import Run, Spans
 from syncblob.memory.state_machine import CONST, Access, Head, head_over
@@ -152,6 +153,7 @@ class Ledger:
         "epoch": "Replaced whenever any shortcut is revoked.",
         "follows_logs": "Whether opened logs revoke the shortcuts.",
         "history": "The last transitions, oldest first.",
+        "last_search": "The number of searches for room when an accelerator was last used.",
         "last_used": "While a log is open: its generation, and the side that last used each byte.",
         "loans": "What has been handed out; see `own_loans`.",
         "lock": "Held while any of this changes.",
@@ -183,6 +185,7 @@ class Ledger:
         self.moving: bool = False
         self.shortcuts: dict[tuple[int, int, int], Shortcut] = _NONE_KNOWN
         self.epoch: object = None
+        self.last_search: int = searches[0]
         self.follows_logs: bool = False
         self.watch: Watch | None = None
         self.source: Source | None = None if source is None else Source(source, nbytes)
@@ -267,6 +270,8 @@ class Ledger:
                 self.forget_arrived()
             # Before all that it concerns is read: the shortcut may be revoked, and forgotten, then.
             epoch = self.epoch
+            if side:
+                self.last_search = searches[0]
             buffer = buffers.windows[side].whole
             part = buffer is None or self.spans.uniform is None
             start, stop = (layout.start, layout.stop) if part else (0, self.spans.nbytes)
@@ -315,9 +320,9 @@ class Ledger:
                 shortcut.readable = shortcut.writable = False
                 del known[key]
 
-    def revoke_shortcuts(self, epoch: object = None) -> None:
-        """Let the next accesses ask again, with a new epoch. Needs no lock: it is only slower."""
-        epoch = epoch or object()
+    def revoke_shortcuts(self) -> None:
+        """Let the next accesses ask again. Needs no lock: at worst, it makes accesses slower."""
+        epoch = object()
         while self.epoch is not epoch:
             # Repeated if a thread under the lock may have granted some since: it compares epochs.
             self.epoch = epoch

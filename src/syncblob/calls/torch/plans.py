@@ -65,11 +65,8 @@ class Plan:
     Arguments are numbered: first the positional ones, then the keyword arguments.
     """
 
-    function: Callable[..., Any]
-    names: tuple[str, ...]
-    """The names of the keyword arguments, which come last."""
     compute: Callable[..., Any]
-    """The function, with these arguments by position, too."""
+    """The function, with keyword arguments by position, too."""
     name: str
     """The name of the function, for messages and the log."""
     computes: bool
@@ -81,7 +78,7 @@ class Plan:
     blobs: list[int]
     """The Blobs among them."""
     others: list[int]
-    """The tensors, and the collections if there is no such Blob."""
+    """The others, but for collections of numbers beside a Blob."""
     shape_only: list[int]
     """The Blobs of which it reads no element."""
     written: Mapping[int, bool]
@@ -132,15 +129,18 @@ def plan_of(rule: Rule, kinds_by_key: Mapping[int | str, _Kind]) -> Plan:
     if function in _SHAPE_ONLY:
         # "self" is the first parameter of torch's builtin functions.
         shape_only = [i for i in blobs if given[i] == "self" or not like]
+    numbers = [i for i in nested if given[i] in rule.numbers]
     alone = rule.keeps and len(blobs) == 1 and not (tensors or written or shape_only)
+    alone = alone and numbers == nested
     short = rule.keeps and len(written) <= 1 and written.keys().isdisjoint(nested)
     target = next(iter(written), None)
     unread = {*shape_only, *written} - {*tensors}
     read = [i for i in (*blobs, *tensors, *nested) if i not in unread]
     first = [i for i in read if i in {*blobs}]
+    if not first:
+        # Otherwise the function, when it has got tensors, asks for a Blob in place of a number.
+        numbers = []
     return Plan(
-        function,
-        names,
         _by_position(function, len(kinds), names),
         name,
         # The ``*_like`` functions compute the elements of their result.
@@ -148,8 +148,7 @@ def plan_of(rule: Rule, kinds_by_key: Mapping[int | str, _Kind]) -> Plan:
         keeps=rule.keeps,
         read=read,
         blobs=first,
-        # After the Blobs have become tensors, the function asks again for those in collections.
-        others=[i for i in read if i in {*tensors, *(() if first else nested)}],
+        others=[i for i in read if i not in {*first, *numbers}],
         shape_only=shape_only,
         written=written,
         flags=[i for i, parameter in enumerate(given) if parameter in flags],
@@ -214,6 +213,8 @@ class Rule(NamedTuple):
     """Whether the function is torch's own."""
     views: bool
     """Whether a schema declares that results may share the memory of an argument."""
+    numbers: frozenset[str]
+    """The parameters whose types have no tensors."""
     plan: Callable[..., Any] | None = None
     """Returns what makes calls, given this rule and the types of the arguments."""
 
@@ -250,7 +251,16 @@ def rule_of(function: Callable[..., Any]) -> Rule:
         for schema in schemas
         for result in schema.returns
     )
-    return Rule(function, parameters, frozenset(written), frozenset(outs), keeps, views)
+    numbers = frozenset(_without_tensors(function, schemas))
+    return Rule(function, parameters, frozenset(written), frozenset(outs), keeps, views, numbers)
+
+
+def _without_tensors(function: Callable[..., Any], schemas: Sequence[Any]) -> set[str]:
+    """Return the parameters that schemas, or else annotations, declare to have no tensors."""
+    types = [(one.name, str(one.type)) for schema in schemas for one in schema.arguments]
+    if not types and inspect.isfunction(function):
+        types = [(name, str(kind)) for name, kind in function.__annotations__.items()]
+    return {name for name, _ in types} - {name for name, kind in types if "Tensor" in kind}
 
 
 def _positional(function: Callable[..., Any]) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -286,14 +286,17 @@ def overlaps(tensor: torch.Tensor, start: int, stop: int) -> bool:
     return own_start < stop and start < own_stop
 
 
-def partially_overlaps(tensor: torch.Tensor, other: torch.Tensor) -> bool:
-    """Return whether two tensors share memory, but are not over the same elements."""
-    storage, start, stop = storage_of(other)
-    return overlaps(tensor, start, stop) and not (
-        storage_of(tensor)[0] == storage
-        and tensor.shape == other.shape
-        and place_of(tensor) == place_of(other)
-    )
+def clear_of(tensor: torch.Tensor, others: Iterable[torch.Tensor]) -> torch.Tensor:
+    """Return a tensor; a copy if it shares memory with another one that has other elements."""
+    for other in others:
+        storage, start, stop = storage_of(other)
+        if overlaps(tensor, start, stop) and not (
+            storage_of(tensor)[0] == storage
+            and tensor.shape == other.shape
+            and place_of(tensor) == place_of(other)
+        ):
+            return tensor.clone()
+    return tensor
 
 
 def place_of(tensor: torch.Tensor) -> tuple[int, tuple[int, ...], bool, bool]:

@@ -317,7 +317,7 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
             history = ledger.history if happened else ()
             user = _clean_up(ledger, change, revoked, history) and user
         if after.uniform is not None and ledger.follows_logs and user:
-            # As `Ledger.usable`, so that the next access need not ask.
+            # As `Ledger.shortcut`, so that the next access need not ask.
             ledger.last_search = searches[0]
             for upload in ledger.uploads:
                 user &= ~(1 << upload.side)

@@ -349,10 +349,9 @@ def _entry(x: Any) -> Any:
     if is_on_device(x):
         return x
     array = np.asarray(x)
-    if array.ndim:
-        return array.tolist()
     # NumPy raises for what is no index, and names what is one.
-    return array if array.dtype.kind in "biu" else x
+    entry = array if array.dtype.kind == "b" else x
+    return array.tolist() if array.ndim else entry
 
 
 def _index_at_hand(home: Home, key: Any) -> Any:

@@ -110,6 +110,9 @@ def make_jobs(context: Context) -> list[Job]:
         _other_tests(context),
         *benchmarks,
     ]
+    if context.model:
+        # A trial may share its machine with other work.
+        made = [job._replace(seconds=4 * job.seconds) for job in made]
     return sorted(made, key=lambda job: STEPS.index(job.step))
 
 
@@ -131,12 +134,10 @@ def probe_names() -> list[tuple[Path, str]]:
 
 
 def _probes(context: Context) -> list[Job]:
-    # A trial may share its machine with other work.
-    seconds = 40.0 * (4 if context.model else 1)
     jobs = []
     for path, name in probe_names():
         options = ("--confcutdir", path.parent, "-n", "0", f"{path.relative_to(ROOT)}::{name}")
-        job = _pytest(context, "probes", name, seconds, *options)
+        job = _pytest(context, "probes", name, 40, *options)
         per_thread = _PER_THREAD if "per_thread" in name else {}
         jobs.append(job._replace(environment={**job.environment, **per_thread}))
     return jobs
@@ -254,6 +255,6 @@ def _programs(context: Context) -> Job:
     # The ordinary tests run the others on the model.
     paths += [] if context.model else ["tests/memory/test_region_programs.py"]
     wanted = () if context.model else ("-m", "gpu", "--require-gpu")
-    job = _pytest(context, "programs", "programs", 240 if context.model else 80, *wanted, *paths)
+    job = _pytest(context, "programs", "programs", 80, *wanted, *paths)
     number = "100" if context.model else "400"
     return job._replace(environment={**job.environment, "SYNCBLOB_PROGRAMS": number})

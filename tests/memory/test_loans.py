@@ -35,7 +35,7 @@ def test_an_alias_of_no_elements_keeps_its_permission():
     for array in arrays:
         loans.lend(array, NUMPY, Side.HOST, 4, 4 + array.nbytes)
     revoked = []
-    loans.revoke(revoked, -1, None, aliases=True)
+    loans.revoke(revoked, -1, None, aliases=-1)
     assert [array.flags.writeable for array in arrays] == [False, True]
     assert len(revoked) == 1
 

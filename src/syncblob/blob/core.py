@@ -262,7 +262,7 @@ class BlobCore:
         with making.held:
             if self.known_memory is NO_MEMORY:
                 layout: Any = self.known_layout
-                made = SyncedMemory(layout.nbytes, device=self.home.device)
+                made = SyncedMemory(layout.nbytes, device=self.home)
                 # A signal handler may have used the Blob meanwhile. Its writes are in its memory.
                 if self.known_memory is NO_MEMORY:
                     self.known_memory = made
@@ -272,7 +272,7 @@ class BlobCore:
                 accelerator = home if isinstance(home, Accelerator) else None
                 if array.flags.c_contiguous:
                     memory = SyncedMemory.adopting(
-                        home.wrap(array), accelerator=accelerator, device=home.device
+                        home.wrap(array), accelerator=accelerator, device=home
                     )
                     layout = Layout(tuple(array.shape), array.dtype, home.strides(array))
                     origin = self.shortcut.buffer
@@ -293,15 +293,16 @@ class BlobCore:
                     )
                     buffer = memory.buffer(memory.side_of(home))
                     array = home.own_view(buffer, layout, writable=not self.readonly)
-                shortcut = memory.shortcut(memory.side_of(home), layout)
+                side = Side.HOST if accelerator is None else Side.ACCELERATOR
+                # Another thread may have evicted the buffer already.
+                shortcut = memory.shortcuts.get((side, 0, memory.spans.nbytes), NO_SHORTCUT)
                 # An interrupt or a fork before these lines changes nothing: without a memory, the
                 # array is the Blob. The memory comes last: a thread that finds the memory may copy
                 # from the array.
                 if self.known_memory is None:
                     self.known_layout = layout
-                    # Another thread may have evicted the buffer already.
-                    self.raw_array = None if shortcut is None else array
-                    self.shortcut = shortcut or NO_SHORTCUT
+                    self.raw_array = None if shortcut is NO_SHORTCUT else array
+                    self.shortcut = shortcut
                     self.known_memory = memory
             return self.known_memory
 
@@ -488,16 +489,15 @@ class BlobCore:
         held = self.known_memory
         if held is not None and not (self.shortcut.writable and home is self.home):
             layout = self.layout
-            ledger = held
             side = held.side_of(home)
-            with ledger.lock:
+            with held.lock:
                 start, stop = layout.reach
                 if array is not None and array.size:
-                    buffer = ledger.buffers.containing(side, start, stop)
+                    buffer = held.buffers.containing(side, start, stop)
                     known = self.raw_array is array and self.shortcut.buffer is buffer
                     if not known and (buffer is None or not home.overlap(array, buffer.array)):
                         return False
-                finish_write(ledger, side, start, stop, reason)
+                finish_write(held, side, start, stop, reason)
         return True
 
     def _attach(self, memory: SyncedMemory, layout: Layout) -> tuple[Shortcut, Any]:
@@ -691,7 +691,7 @@ class BlobCore:
         side = self.accelerator_side(memory) if place & 1 else Side.HOST
         buffer = acquire(memory, side, CONST, layout, reason)
         if kept is None:
-            self._note_first_use(place, memory)
+            self._note_first_use(place)
             return buffer.view(memory.buffers.homes[side], layout, writable=False)
         # The Blob may have another diff now, because its base shares one.
         if kept.shortcut.buffer is not buffer or not kept.shortcut.readable:
@@ -704,48 +704,47 @@ class BlobCore:
 
     def borrow(self, place: int, access: Access, reason: str) -> Any:
         """Return a writable borrow of data or diff on a side."""
-        kept, diff = self.accessor_arrays[place], place > GPU_DATA
+        diff = place > GPU_DATA
+        kept: Any = self.accessor_arrays[place]
         # A Blob with kept arrays has a memory.
         memory: Any = self.memory_of(diff=diff) if kept is None or diff else self.known_memory
         layout = self.known_layout or self.layout
         # The Blob may have another diff now, as above.
-        if (
-            kept is not None
-            and kept.writable is not None
-            and (not diff or kept.shortcut.buffer is memory.whole(kept.shortcut.side))
-        ):
+        known = kept is not None and kept.writable is not None
+        if known and diff:
+            known = kept.shortcut.buffer is memory.buffers.windows[kept.shortcut.side].whole
+        if known:
             side = kept.shortcut.side
-            ledger = memory
             if not kept.shortcut.writable:
-                acquire(ledger, side, access, layout, reason)
+                acquire(memory, side, access, layout, reason)
             if not kept.shortcut.writable:
                 # Asks for the shortcut again.
                 self.keep_arrays(place, memory)
                 kept = self.accessor_arrays[place] or kept
-            array, loans = kept.writable.view(), ledger.loans
+            array, loans = kept.writable.view(), memory.loans
             # Only NumPy arrays have a write permission to revoke.
             if type(array) is np.ndarray:
-                loans = ledger.own_loans() if loans is NO_LOANS else loans
+                loans = memory.own_loans() if loans is NO_LOANS else loans
                 loans.lend(array, BORROW, side, layout.start, layout.stop)
             # In this order; see `Loans`.
-            if kept.shortcut.writable and ledger.loans is loans:
+            if kept.shortcut.writable and memory.loans is loans:
                 return array
-            with ledger.lock:
+            with memory.lock:
                 # Beside an alias of another side, no shortcut allows a write.
-                current = ledger.buffers.containing(side, *layout.reach) is kept.shortcut.buffer
-                alone = ledger.is_alone(side, *layout.reach)
-                if current and alone and ledger.loans is loans:
+                current = memory.buffers.containing(side, *layout.reach) is kept.shortcut.buffer
+                alone = memory.is_alone(side, *layout.reach)
+                if current and alone and memory.loans is loans:
                     return array
         self.require_writable(reason)
         side = self.accelerator_side(memory) if place & 1 else Side.HOST
         array = memory.lend(side, access, layout, reason)
         if kept is None:
-            self._note_first_use(place, memory)
+            self._note_first_use(place)
         else:
             self.keep_arrays(place, memory)
         return array
 
-    def _note_first_use(self, place: int, memory: SyncedMemory) -> None:
+    def _note_first_use(self, place: int) -> None:
         """Let the next use keep arrays: there may be many Blobs that are used once on a side."""
         known = self.accessor_arrays
         once = (*known[:place], NOT_YET, *known[place + 1 :])
@@ -753,28 +752,22 @@ class BlobCore:
             # Many have the same.
             once = _used_once.setdefault(once, once)
         self.accessor_arrays = once
-        if place & 1 and isinstance(memory.epoch, int):
-            # The next search for a buffer to evict sees a use only by a shortcut or an epoch.
-            memory.revoke_shortcuts()
 
     def keep_arrays(self, place: int, memory: SyncedMemory) -> None:
         """Keep arrays from which later accesses make views; see ``Home.accessor_views``."""
         side = self.accelerator_side(memory) if place & 1 else Side.HOST
         layout: Layout = self.known_layout or self.layout
-        ledger = memory
-        shortcut = ledger.shortcut(side, layout)
+        shortcut = memory.shortcut(side, layout)
         kept = self.accessor_arrays[place]
-        if kept is not None and kept.shortcut is shortcut:
-            return
-        if shortcut is None or shortcut is NO_SHORTCUT:
-            return
-        if layout.stop > ledger.spans.nbytes:
-            # Another thread has resized the Blob meanwhile.
+        known = kept is not None and kept.shortcut is shortcut
+        # Another thread may have resized the Blob meanwhile.
+        resized = layout.stop > memory.spans.nbytes
+        if known or shortcut is None or shortcut is NO_SHORTCUT or resized:
             return
         if kept is not None and kept.shortcut.buffer is shortcut.buffer:
             entry = kept._replace(shortcut=shortcut)
         else:
-            home = ledger.buffers.homes[side]
+            home = memory.buffers.homes[side]
             window = shortcut.buffer
             views = home.accessor_views(window.array, window.inner(layout))
             if views is None:
@@ -782,7 +775,7 @@ class BlobCore:
             const, writable = views
             exported = None
             if self.readonly or (
-                window is not ledger.buffers.windows[side].whole and not home.native
+                window is not memory.buffers.windows[side].whole and not home.native
             ):
                 # A borrow over a window has to be an alias there; see `accesses.borrow`.
                 writable = None

@@ -97,7 +97,7 @@ def _state_of(blob: BlobCore, memory: SyncedMemory) -> MemoryState:
     head = f"{memory.head_over(*layout.reach, side).name}: {_meaning_of_head(memory, layout, side)}"
     runs = list(memory.spans.runs(0, nbytes))
     homes = []
-    for side in memory.sides:
+    for side in memory.buffers.all_sides:
         mine = memory.buffers.alike(side)
         loans = [x for x in memory.loans.of(side) if x.exposed or x.kind is not BORROW]
         lent = [_describe_loan(memory, side, loan) for loan in loans]
@@ -216,7 +216,7 @@ def _meaning_of_head(memory: SyncedMemory, layout: Layout, side: Side) -> str:
     newest = Side.HOST if head is Head.HEAD_AT_CPU else side
     if head is Head.ELSEWHERE:
         holders = memory.spans.common(*layout.reach)
-        newest = next(other for other in memory.sides if holders >> other & 1)
+        newest = next(other for other in memory.buffers.all_sides if holders >> other & 1)
     sticky = memory.loans.writers(layout.start, layout.stop, 1 << newest)
     why = ", and an alias may write there at any moment" if sticky else ""
     return f"the newest contents are on the {newest.name.lower()}{why}"

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from syncblob.arrays.foreign import is_array
 from syncblob.arrays.native import native_array
 from syncblob.blob.core import BlobCore
 from syncblob.calls.index_checks import require_bounds
@@ -152,30 +151,23 @@ def _fit_array(x: Any, dims: tuple[int, ...], axis: int) -> list[Any]:
 
 
 def _entry(blob: BlobCore, x: Any) -> Any:
-    """Return an entry of an index; a Blob for an array, and a NumPy array for another sequence."""
+    """Return an entry of an index; a Blob for an array with axes, and an ndarray for a list."""
     if x is None or x is Ellipsis or isinstance(x, (int, slice)):
         return x
-    if not isinstance(x, BlobCore):
-        if is_array(x):
-            x = indices_to_read(x, blob)
-        else:
-            x = np.asarray(x)
-            x = x if x.size else x.astype(np.intp)
+    if isinstance(x, list):
+        x = np.asarray(x)
+        x = x if x.size else x.astype(np.intp)
+    elif not isinstance(x, BlobCore):
+        x = native_array(x)[0]
+        if x.ndim and x.dtype.kind in "biu":
+            # So that its transfer is recorded.
+            x = blob_to_read(x, blob)
     if x.dtype.kind not in "biu":
         raise IndexError(
             "expected integers, slices, None, an Ellipsis and arrays of integers or bool as an "
             f"index, got an array of {x.dtype}"
         )
     return x
-
-
-def indices_to_read(x: Any, blob: BlobCore) -> Any:
-    """Return a Blob for an array of another library, so that its transfer is recorded.
-
-    An array of NumPy's or CuPy's if it has no axes, or is no index.
-    """
-    array = native_array(x)[0]
-    return blob_to_read(array, blob) if array.ndim and array.dtype.kind in "biu" else array
 
 
 def _count_axes(x: Any) -> int:

@@ -237,7 +237,7 @@ def _fill(blob: BlobCore, value: Any) -> bool:
         return False
     array = HOST.own_view(buffer, layout, writable=True)
     array[...] = value
-    shortcut = Shortcut(first_write("__setitem__", layout.nbytes), usable=True)
+    shortcut = Shortcut(first_write("__setitem__", array.nbytes), usable=True)
     with making.held:
         # Nothing is called from here on, so no signal handler sees half of it. The memory comes
         # last; see the invariants.

@@ -278,7 +278,7 @@ def _let_go(
         revoked: list[Any] = []
         try:
             for memory in given_up:
-                memory.loans.revoke(revoked, -1, None, aliases=True)
+                memory.loans.revoke(revoked, -1, None, aliases=-1)
             replace()
         except BaseException:
             restore(revoked)

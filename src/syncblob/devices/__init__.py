@@ -7,7 +7,6 @@ from syncblob.devices.choose_device import accelerator as accelerator
 from syncblob.devices.choose_device import available_devices as available_devices
 from syncblob.devices.choose_device import current_accelerator as current_accelerator
 from syncblob.devices.choose_device import default_device as default_device
-from syncblob.devices.choose_device import home_accelerator as home_accelerator
 from syncblob.devices.choose_device import home_of as home_of
 from syncblob.devices.choose_device import memory_kind as memory_kind
 from syncblob.devices.choose_device import owner_of as owner_of

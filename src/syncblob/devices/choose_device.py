@@ -18,7 +18,7 @@ from syncblob.devices.sycl import SyclBackend
 from syncblob.errors import NoDeviceError
 
 factories |= {"cuda": cuda.CudaBackend, "sycl": SyclBackend, "simulated": SimulatedBackend}
-# The limits that are not removed.
+# The kinds that cannot be unregistered.
 _OWN = frozenset(factories)
 # By the names of their devices.
 _backends: dict[str, Accelerator] = {}
@@ -200,7 +200,9 @@ def home_of(device: Device | str | None = None) -> Home:
     # The usual object, without a call. An equal Device that is another object takes the next line.
     if device is CPU:
         return HOST
-    return home_accelerator(Device(device)) or HOST
+    if not isinstance(device, Device):
+        device = Device(device)
+    return HOST if device == CPU else accelerator(device)
 
 
 def owner_of(x: object, dlpack_type: int = 0) -> type[Accelerator] | None:
@@ -217,11 +219,6 @@ def owner_of(x: object, dlpack_type: int = 0) -> type[Accelerator] | None:
         if (protocol and hasattr(x, protocol)) or (own and own == dlpack_type):
             return made
     return None
-
-
-def home_accelerator(device: Device) -> Accelerator | None:
-    """Return the backend of an accelerator, or None for the host."""
-    return None if device is CPU or device == CPU else accelerator(device)
 
 
 def current_accelerator() -> Accelerator:
@@ -260,9 +257,7 @@ def set_default_device(device: Device | str) -> None:
         ``"cpu"`` (as at start), ``"cuda:N"`` or ``"simulated:N"``.
     """
     global _process_default  # noqa: PLW0603  # this function sets process-wide state
-    device = Device(device)
-    home_accelerator(device)
-    _process_default = device
+    _process_default = home_of(device).device
 
 
 @contextmanager
@@ -280,8 +275,7 @@ def use_device(device: Device | str) -> Iterator[Device]:
     device
         ``"cpu"``, ``"cuda:N"`` or ``"simulated:N"``.
     """
-    device = Device(device)
-    home_accelerator(device)
+    device = home_of(device).device
     block = [device]
     token = _entered.set(None)
     try:

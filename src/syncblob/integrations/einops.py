@@ -28,10 +28,6 @@ class BlobBackend(NumpyBackend):
         """Return whether an object is a Blob."""
         return isinstance(tensor, Blob)
 
-    def from_numpy(self, x: np.ndarray[Any, Any]) -> Any:
-        """Return a Blob that shares an ndarray's memory."""
-        return Blob.asarray(x)
-
     def to_numpy(self, x: Any) -> np.ndarray[Any, Any]:
         """Return a read-only ndarray over a Blob's data; downloads if the device is newer."""
         return np.asarray(x)

@@ -10,6 +10,7 @@ from syncblob.devices import Side
 from syncblob.memory.changes import commit, finish_write, plan, take
 from syncblob.memory.ledger import note_use
 from syncblob.memory.loans import BORROW, EXPOSED, SHARED, Unannounced, announce, require_announced
+from syncblob.memory.operations import searches
 from syncblob.memory.room import Shortage
 from syncblob.memory.state_machine import CONST, MUTABLE, OVERWRITE, Access
 from syncblob.memory.windows import provide
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     HandOut = Callable[[Ledger, Side, Window, Layout], Any]
 
 
-def acquire(  # noqa: C901, PLR0912, PLR0913, PLR0915  # an access; inlined, because calls take time
+def acquire(  # noqa: C901, PLR0912, PLR0913  # an access; inlined, because calls take time
     ledger: Ledger,
     side: Side,
     access: Access,
@@ -61,10 +62,11 @@ def acquire(  # noqa: C901, PLR0912, PLR0913, PLR0915  # an access; inlined, bec
     announced = [] if announced is None else announced
     mine, writes = 1 << side, access is not CONST
     while True:
-        stale: set[Loan] | None = None
-        shortage = None
+        stale, shortage = None, None
         try:
             with ledger.lock:
+                if side:
+                    ledger.last_search = searches[0]
                 buffers, spans = ledger.buffers, ledger.spans
                 start, stop = layout.start, layout.stop
                 if stop > spans.nbytes:
@@ -83,25 +85,14 @@ def acquire(  # noqa: C901, PLR0912, PLR0913, PLR0915  # an access; inlined, bec
                     if writes or buffer is None or not ledger.spans.common(start, stop) & mine:
                         ledger.refuse_reentry()
                     return buffer
-                if buffers.shared and ledger.loans.live:
-                    ledger.meet(side, start, stop)
-                if writes:
-                    if ledger.loans.live:
-                        losers = ~buffers.alike(side)
-                        require_announced(ledger.loans, announced, start, stop, losers)
-                    if ledger.source is not None:
-                        ledger.forget_source(start, stop)
-                if ledger.uploads:
-                    ledger.await_uploads(side, access, start, stop)
-                if ledger.watch is not None:
-                    ledger.compare_watch(side, start, stop, writes=writes)
+                if ledger.loans.live or ledger.source or ledger.uploads or ledger.watch:
+                    _settle_concerns(ledger, side, access, start, stop, announced)
                 spans = ledger.spans
                 uniform = spans.uniform
                 held = spans.common(start, stop) if uniform is None else uniform
+                use = ledger, plan, side, access, start, stop, reason, announced
                 if buffer is None or not held & mine:
-                    return commit(
-                        ledger, plan, side, access, start, stop, reason, announced, layout, fill
-                    )
+                    return commit(*use, layout, fill)
                 if (
                     writes
                     and uniform != mine
@@ -109,7 +100,7 @@ def acquire(  # noqa: C901, PLR0912, PLR0913, PLR0915  # an access; inlined, bec
                     and (uniform is not None or spans.any(start, stop) != mine)
                 ):
                     # Other sides hold the range, too, and lose it.
-                    commit(ledger, plan, side, access, start, stop, reason, announced)
+                    commit(*use)
                 elif open_logs:
                     note_use(ledger, side, start, stop)
                 if fill is None or _fill(ledger, side, start, stop, reason, buffer, fill):
@@ -126,6 +117,22 @@ def acquire(  # noqa: C901, PLR0912, PLR0913, PLR0915  # an access; inlined, bec
             return shortage.repeat(acquire, *args, locked=True, announced=announced)
         if stale is not None:
             announce(reason, stale, announced)
+
+
+def _settle_concerns(
+    ledger: Ledger, side: Side, access: Access, start: int, stop: int, announced: list[set[Loan]]
+) -> None:
+    """Do what an access has to do first because of what few memories have."""
+    buffers, loans, writes = ledger.buffers, ledger.loans, access is not CONST
+    if buffers.shared:
+        ledger.meet(side, start, stop)
+    if writes:
+        if loans.live:
+            require_announced(loans, announced, start, stop, ~buffers.alike(side))
+        ledger.forget_source(start, stop)
+    if ledger.uploads:
+        ledger.await_uploads(side, access, start, stop)
+    ledger.compare_watch(side, start, stop, writes=writes)
 
 
 def _fill(  # noqa: PLR0913, PLR0917  # an access
@@ -255,11 +262,13 @@ def is_exposed(ledger: Ledger, side: Side, start: int, stop: int) -> bool:
     return exposed and ledger.spans.any(start, stop) == 1 << side
 
 
-def assume_unaliased(ledger: Ledger, start: int = 0, stop: int | None = None) -> None:
-    """End the exposure of a range on all sides: the caller promises that no alias writes."""
+def assume_unaliased(
+    ledger: Ledger, start: int = 0, stop: int | None = None, sides: int = -1
+) -> None:
+    """End the exposure of a range on some sides: the caller promises that no alias writes."""
     with ledger.lock:
         end, loans = ledger.buffers.nbytes if stop is None else stop, ledger.loans
-        for loan in loans.writers(start, end):
+        for loan in loans.writers(start, end, sides):
             if loan.exposed:
                 loans.cut(loan, start, end)
 
@@ -273,6 +282,5 @@ def refresh(ledger: Ledger, start: int, stop: int, *, still_exposed: bool) -> No
         take(ledger, Side.HOST, start, stop)
         if ledger.watch is not None:
             ledger.watch.drop(Side.HOST, start, stop)
-        for loan in [] if still_exposed else ledger.loans.writers(start, stop, 1 << Side.HOST):
-            if loan.exposed:
-                ledger.loans.cut(loan, start, stop)
+        if not still_exposed:
+            assume_unaliased(ledger, start, stop, 1 << Side.HOST)

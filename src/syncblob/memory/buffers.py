@@ -98,8 +98,8 @@ class Window:
 
 
 @lru_cache(maxsize=64)
-def _homes(accelerator: Accelerator | None) -> tuple[Home, ...]:
-    return (HOST,) if accelerator is None else (HOST, accelerator)
+def _homes(home: Home) -> tuple[Home, ...]:
+    return (HOST,) if home is HOST else (HOST, home)
 
 
 _START = attrgetter("start")
@@ -155,17 +155,18 @@ class Buffers:
         *("_serial", "accelerator", "all_sides", "homes", "name", "nbytes", "shared", "windows"),
     )
 
-    def __init__(self, nbytes: int, accelerator: Accelerator | None) -> None:
+    def __init__(self, nbytes: int, home: Home, name: str = "") -> None:
+        accelerator: Any = None if home is HOST else home
         # The backend of the first accelerator; None if it is chosen on first use.
         self.accelerator: Accelerator | None = accelerator
         # Those of all sides, without the first accelerator if none was used yet.
-        self.homes: tuple[Home, ...] = _homes(accelerator)
+        self.homes: tuple[Home, ...] = _homes(home)
         # At least the host and the first accelerator.
         self.all_sides: tuple[Side, ...] = _PAIR
         self.windows: list[Windows] = [NO_WINDOWS, NO_WINDOWS]
         self.nbytes: int = nbytes
         # That of the memory in the log; empty if it has none.
-        self.name: str = ""
+        self.name: str = name
         self._serial: int = 0
         # Whether a home shares the memory of the host, so that sides may have one buffer.
         self.shared: bool = accelerator is not None and accelerator.shared
@@ -279,7 +280,7 @@ class Buffers:
         Leaves it to the caller to give the side the windows. `zeroed` fills it with zeros.
         """
         windows = self.windows[side]
-        window = windows.containing(start, stop)
+        window = None if windows is NO_WINDOWS else windows.containing(start, stop)
         if window is None:
             window = Window(0, self.nbytes, self.allocate(side, self.nbytes, zeroed=zeroed))
             return window, Windows(self.nbytes, window)
@@ -305,10 +306,15 @@ class Buffers:
         return f"Blob{name} of shape {layout.shape}, {layout.dtype.name}, {layout.nbytes} bytes"
 
     def explain_shortage(
-        self, error: MemoryError, side: Side, nbytes: int, reason: str, layout: Layout | None = None
+        self,
+        error: MemoryError,
+        side: Side,
+        nbytes: int | None,
+        reason: str,
+        layout: Layout | None = None,
     ) -> None:
-        """Add to an error which access of which Blob needed memory, and what helps."""
-        home = self.home(side)
+        """Add to an error which access of which Blob needed memory, by default all of its bytes."""
+        home, nbytes = self.home(side), self.nbytes if nbytes is None else nbytes
         delete = (
             "delete Blobs and aliases that are no longer needed, because a Blob keeps a buffer on "
             "each side that was used, or "

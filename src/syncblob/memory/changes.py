@@ -1,34 +1,31 @@
 """Changes of state: functions that plan one as a value, and `commit`, which carries it out.
 
 Call the functions under the memory's lock. A change is made completely or not at all, whatever
-raises, even a signal handler. CPython runs signal handlers only after calls, at the start of
-functions and at backward jumps. So `commit` has three steps:
-
-1. Prepare: only what can be undone or makes no difference. Buffers are allocated and filled; write
-   permissions are revoked, and restored after an exception.
-2. Assign: plain assignments without a call between them. Each leaves a true state. The map is
-   assigned last, because readers without the lock look at it first.
-3. Clean up: only what may be left undone.
+raises, even a signal handler, which CPython runs after calls and at jumps backwards only. So
+`commit` first prepares what can be undone, or makes no difference. Then come assignments without a
+call between them, each of which leaves a true state: the map last, because readers without the lock
+look at it first. Last comes what may be left undone.
 """
 
 from __future__ import annotations
 
-from functools import reduce
+from functools import lru_cache, reduce
 from operator import and_
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from syncblob._source_lines import user_instruction
 from syncblob.devices import Side
 from syncblob.devices.base import WRITERS
-from syncblob.memory.buffers import NO_WINDOWS, Window, Windows
+from syncblob.memory.buffers import NO_WINDOWS, Buffers, Window, Windows
 from syncblob.memory.ledger import REMEMBERED, Transition, note_arrival, note_use, noted_user
 from syncblob.memory.loans import NO_LOANS, require_announced, restore
-from syncblob.memory.operations import is_written_elsewhere, let_go, reside, running
+from syncblob.memory.operations import is_written_elsewhere, let_go, reside, running, searches
 from syncblob.memory.spans import Run, Spans
 from syncblob.memory.state_machine import (
     COLUMNS,
     CONST,
     COPY,
+    INITIAL,
     MUTABLE,
     NOTHING,
     OVERWRITE,
@@ -48,12 +45,14 @@ if TYPE_CHECKING:
 # How bytes come to each of two sides from the other.
 DIRECTIONS = ("download", "upload")
 
+# The number of sides of nearly every memory, as in the table.
+PAIR = 2
+
 SMALL = 1 << 14
 """Of a memory of at most so many bytes, what lies beside a part comes to the host with it.
 
-That takes hardly longer: ``python -m benchmarks regions`` compares the two. Consumers that are
-given a view, and reach the rest of its base, find the newest contents there. Libraries that
-compute on accelerators are not known to do that, and a larger upload would wait for more work.
+That takes hardly longer. Consumers that reach the rest of a view's base find the newest contents
+there. None is known to do that on accelerators, and a larger upload would wait for more work.
 """
 
 MAX_SPANS = 1024
@@ -63,6 +62,8 @@ A map may get longer by pushes, or if arrays are held over many parts, or only a
 """
 
 _new = tuple.__new__
+
+_NO_UPLOADS: Sequence[Upload] = ()
 
 
 class Change(NamedTuple):
@@ -122,7 +123,7 @@ def plan(  # noqa: C901, PLR0912  # the usual access is planned without a call
     held = before.uniform if before.uniform is not None else before.alike(start, stop)
     # Bytes that an alias writes during the copy must be copied again.
     writers = () if writes or not loans.live else loans.writers(start, stop)
-    pair = len(buffers.all_sides) == len(DIRECTIONS)
+    pair = len(buffers.all_sides) == PAIR
     alike, brings, holders = held is not None and pair and start < stop, NOTHING, 0
     if alike:
         brings, holders = TABLE[held][COLUMNS[side] + access]  # type: ignore[index]  # it is alike
@@ -162,6 +163,18 @@ def plan(  # noqa: C901, PLR0912  # the usual access is planned without a call
             peer = side and not pair and origin
             copied = "peer" if peer else copied or DIRECTIONS[side > 0]
     change = side, before, after, start, stop, pieces, copied, ~mine, lost, writes, zeroed, True
+    return Change(*change)
+
+
+@lru_cache(maxsize=512)
+def _plan_whole(nbytes: int, held: int, side: Side, access: Access) -> Change:
+    """Plan an access of everything, as `plan` does, of which two sides hold the same bytes."""
+    brings, holders = TABLE[held][COLUMNS[side] + access]
+    before, after = Spans.whole(nbytes, held), Spans.whole(nbytes, holders)
+    pieces = (Run(0, nbytes, held),) if brings is COPY else ()
+    copied = DIRECTIONS[side] if pieces else ""
+    writes, zeroed = access is not CONST, brings is INITIAL
+    change = side, before, after, 0, nbytes, pieces, copied, ~(1 << side), (), writes, zeroed, True
     return Change(*change)
 
 
@@ -224,11 +237,9 @@ def shorten(  # noqa: PLR0913  # an access, and its plan
 def _with_rest(
     before: Spans, pieces: Sequence[Run], after: Spans, start: int, stop: int
 ) -> tuple[Sequence[Run], Spans]:
-    """Let bytes come to the host along with pieces of a range, in the same copies.
+    """Let the bytes beside a range that are where those at its ends are come to the host along.
 
-    These are the bytes before and behind the range that are where those at its ends are. What comes
-    from another side keeps its holders, because other code may be writing it there. What comes from
-    the source is held by the host.
+    What another side holds keeps its holders, because other code may be writing it there.
     """
     first, last = pieces[0], pieces[-1]
     low = before.span_of(first.start)[0] if first.start == start else first.start
@@ -264,155 +275,191 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
     revoked: list[Loan] = []
     written: list[object] = []
     change: Change | None = None
-    uploads: Sequence[Upload] = ()
-    done = False
-    buffers = ledger.buffers
+    buffers, done = ledger.buffers, False
     try:
         # Accesses that interrupt this on the same thread are refused from now on.
         ledger.moving = True
         # As `revoke_shortcuts`, without the call. From here on, not even a finaliser can make an
         # alias.
-        epoch = object()
-        ledger.epoch = epoch
+        ledger.epoch = epoch = object()
         for shortcut in [*ledger.shortcuts.values()]:
             shortcut.readable = shortcut.writable = False
         if ledger.uploads:
             # A signal handler may have started one since the caller waited.
             ledger.finish_uploads(side, access, start, stop)
-        args = () if argument is None else (argument,)
-        change = planner(ledger, side, access, start, stop, *args)
-        side, before, after, start, stop, pieces, copied, losers, lost, writes, zeroed, counted = (
-            change[:12]
-        )
-        loans = ledger.loans
-        if (
-            pieces
-            and planner is plan
-            and not writes
-            and (WRITERS or len(running) > 1)
-            and all(piece[2] for piece in pieces)
-            and is_written_elsewhere(ledger)
-        ):
-            # What another thread has begun to write is copied, and not trusted to be all of it.
-            after = before
-        stale = losers
-        if loans.live:
-            if buffers.shared and change.between is None:
-                # Aliases of the same buffer stay up to date.
-                stale &= ~buffers.alike(side)
-            for reach in lost:
-                part = None if reach == (0, before.nbytes) else reach
-                loans.revoke(revoked, losers, part, aliases=writes and stale == losers)
-                if writes and stale != losers:
-                    loans.revoke(revoked, stale, part, aliases=True)
-        windows = buffers.windows[side]
-        window: Any = windows.whole
-        if change.prepare is not None:
-            windows, uploads = change.prepare(ledger, change, reason)
-            window = windows.containing(start, stop)
+        spans = ledger.spans
+        rare = ledger.loans.live or ledger.source or buffers.shared or len(buffers.all_sides) > PAIR
+        plain = planner is plan and not rare and stop - start == spans.nbytes > 0
+        if plain and spans.uniform is not None:
+            change = _plan_whole(spans.nbytes, spans.uniform, side, access)
         else:
-            if (window is None or zeroed) and counted:
-                window, windows = buffers.get(side, start, stop, zeroed=zeroed)
-            for piece in pieces:
-                low, high, holders = piece
-                if holders:
-                    pair = len(buffers.all_sides) == len(DIRECTIONS)
-                    origin = 1 - side if pair else buffers.nearest(side, holders)
-                    because = None
-                    if open_logs and not writes and loans.live:
-                        beside = loans.writers(low, high, 1 << origin)
-                        because = beside[0].described if beside else None
-                    buffers.bring(origin, side, window, low, high, reason, because)
-                else:
-                    buffers.fill(ledger.source, side, window, low, high, reason)
-        if windows is not buffers.windows[side]:
-            if 0 < side < len(buffers.homes):
-                reside(ledger, buffers.homes[side])
-            # Before the exchange: afterwards, an interrupt could leave it to be granted again.
-            ledger.forget_shortcuts(side)
-            if change.between is not None:
-                ledger.spans = change.between
-            # Harmless before the map changes: bytes that the map does not count may hold anything.
-            buffers.windows[side] = windows
-            if loans.idle:
-                # They take memory, and a side that is used for the first time may be the last.
-                ledger.loans = NO_LOANS
-        if access is not CONST and window is not None and window.common is not None:
-            # Work of others may still read what is about to be written.
-            buffers.finish(buffers.alike(side) & ~(1 << side), start, stop)
-        user = -1
+            args = () if argument is None else (argument,)
+            change = planner(ledger, side, access, start, stop, *args)
+        side, before, after, start, stop, pieces, copied, _, lost, _, zeroed, counted = change[:12]
+        window, uploads, user = buffers.windows[side].whole, _NO_UPLOADS, -1
+        missing = counted and (zeroed or window is None)
+        if pieces or lost or missing or change.prepare is not None or buffers.shared:
+            after, window, uploads = _prepare(ledger, planner, change, reason, revoked)
         if open_logs:
-            if copied and len(pieces) == 1 and pieces[0][:2] == (start, stop):
-                # The side held nothing of it.
-                note_arrival(ledger, side, start, stop)
-            elif counted:
-                note_use(ledger, side, start, stop)
-                epoch = ledger.epoch
-            user = noted_user(ledger)
+            user, epoch = _tell_logs(ledger, change, epoch)
         if fill is not None:
-            # Bytes that several sides hold are about to be overwritten here, perhaps only in part.
-            if before.uniform is None or before.uniform & 1 << side:
-                ledger.spans = before.left_to(start, stop, 1 << side)
-            fill(window, written)
+            _fill(ledger, change, window, fill, written)
         if uploads:
             ledger.uploads = (*ledger.uploads, *uploads)
         ledger.spans = after
         done = True
-        if change.between is not None and writes:
-            ledger.own_loans().detach(side)
-        if ledger.source is not None and 0 not in after.holders:
-            ledger.source = ledger.source.rest()
         happened = reason and (copied or after is not before or change.between is not None)
         if happened:
             # Two more frames are ours: this function and its caller.
-            noted = user_instruction(3)
-            entry = _new(Transition, (reason, before, after, copied, start, stop, *noted))
-            ledger.history = (*ledger.history[1 - REMEMBERED :], entry)
-        if loans.live and lost:
+            fields = reason, before, after, copied, start, stop, *user_instruction(3)
+            ledger.history = (*ledger.history[1 - REMEMBERED :], _new(Transition, fields))
+        if ledger.loans.live or ledger.source or ledger.watch or change.between is not None:
             history = ledger.history if happened else ()
-            loans.note_end(revoked, history, losers if writes else 0, stale)
-        newest = after.uniform
-        rare = ledger.watch is not None or ledger.source is not None
-        if (
-            newest is not None
-            and ledger.follows_logs
-            and not (rare or (loans.live and loans.may_be_written))
-        ):
-            # As `Ledger.usable`, so that the next access need not ask.
-            usable = newest & user
+            user = _clean_up(ledger, change, revoked, history) and user
+        if after.uniform is not None and ledger.follows_logs and user:
+            # As `Ledger.shortcut`, so that the next access need not ask.
+            ledger.last_search = searches[0]
             for upload in ledger.uploads:
-                usable &= ~(1 << upload.side)
+                user &= ~(1 << upload.side)
             for shortcut in [*ledger.shortcuts.values()]:
                 # Each time: a signal handler may run between two rounds, but not in one.
                 if ledger.epoch is epoch:
                     mine = 1 << shortcut.side
-                    shortcut.readable = readable = usable & mine != 0
-                    shortcut.writable = readable and newest == mine and not ledger.uploads
+                    shortcut.readable = readable = after.uniform & user & mine != 0
+                    shortcut.writable = readable and after.uniform == mine and not ledger.uploads
             if ledger.epoch is not epoch:
                 # Another thread has revoked the shortcuts meanwhile, which needs no lock.
                 ledger.revoke_shortcuts()
     except BaseException as error:
-        if written and change is not None:
-            # An interrupt came right after the write. The parts that this side held before have the
-            # new contents already, so the whole range must have them.
-            ledger.spans = change.after
-            done = True
-        if not done:
-            restore(revoked)
-            if change is not None and change.undo is not None:
-                change.undo(ledger)
+        _undo(ledger, change, revoked, done or written)
         if isinstance(error, MemoryError):
-            needed = change and change.needed
-            needed = buffers.nbytes if needed is None else needed
-            buffers.explain_shortage(error, side, needed, reason, layout)
+            buffers.explain_shortage(error, side, change and change.needed, reason, layout)
         raise
     finally:
         ledger.moving = False
-    watch = ledger.watch
-    if watch is not None:
-        for piece in pieces:
-            (watch.drop if uploads else watch.renew)(side, piece[0], piece[1])
     return window
+
+
+def _prepare(
+    ledger: Ledger, planner: Callable[..., Change], change: Change, reason: str, revoked: list[Loan]
+) -> tuple[Spans, Any, Sequence[Upload]]:
+    """Do what can fail. Return the map afterwards, the side's window, and the uploads begun."""
+    side, before, after, start, stop, pieces, _, losers, lost, writes, zeroed, counted = change[:12]
+    buffers, loans = ledger.buffers, ledger.loans
+    if (
+        pieces
+        and planner is plan
+        and not writes
+        and (WRITERS or len(running) > 1)
+        and all(piece[2] for piece in pieces)
+        and is_written_elsewhere(ledger)
+    ):
+        # What another thread has begun to write is copied, and not trusted to be all of it.
+        after = before
+    for reach in lost if loans.live else ():
+        part = None if reach == (0, before.nbytes) else reach
+        loans.revoke(revoked, losers, part, aliases=_stale(buffers, change) if writes else 0)
+    windows, uploads = buffers.windows[side], _NO_UPLOADS
+    window: Any = windows.whole
+    if change.prepare is not None:
+        windows, uploads = change.prepare(ledger, change, reason)
+        window, pieces = windows.containing(start, stop), ()
+    elif counted and (zeroed or window is None):
+        window, windows = buffers.get(side, start, stop, zeroed=zeroed)
+    for low, high, holders in pieces:
+        if holders:
+            pair = len(buffers.all_sides) == PAIR
+            origin = 1 - side if pair else buffers.nearest(side, holders)
+            because = None
+            if open_logs and not writes and loans.live:
+                beside = loans.writers(low, high, 1 << origin)
+                because = beside[0].described if beside else None
+            buffers.bring(origin, side, window, low, high, reason, because)
+        else:
+            buffers.fill(ledger.source, side, window, low, high, reason)
+    if windows is not buffers.windows[side]:
+        _exchange(ledger, change, windows)
+    if writes and window is not None and window.common is not None:
+        # Work of others may still read what is about to be written.
+        buffers.finish(buffers.alike(side) & ~(1 << side), start, stop)
+    return after, window, uploads
+
+
+def _exchange(ledger: Ledger, change: Change, windows: Windows) -> None:
+    """Give a side its windows. Harmless before the map changes: it does not count their bytes."""
+    side, buffers, loans = change.side, ledger.buffers, ledger.loans
+    if 0 < side < len(buffers.homes):
+        reside(ledger, buffers.homes[side])
+    # Before the exchange: afterwards, an interrupt could leave it to be granted again.
+    ledger.forget_shortcuts(side)
+    if change.between is not None:
+        ledger.spans = change.between
+    buffers.windows[side] = windows
+    if loans is not NO_LOANS and loans.idle:
+        # They take memory, and a side that is used for the first time may be the last.
+        ledger.loans = NO_LOANS
+
+
+def _stale(buffers: Buffers, change: Change) -> int:
+    """Return the sides that lose, without those that have the same buffer, but for an adoption."""
+    shared = buffers.shared and change.between is None
+    return change.losers & ~buffers.alike(change.side) if shared else change.losers
+
+
+def _tell_logs(ledger: Ledger, change: Change, epoch: object) -> tuple[int, object]:
+    """Tell the open logs of an access. Return which side has used everything, and the epoch."""
+    side, start, stop, pieces = change.side, change.start, change.stop, change.pieces
+    if change.copied and len(pieces) == 1 and pieces[0][:2] == (start, stop):
+        # The side held nothing of it.
+        note_arrival(ledger, side, start, stop)
+    elif change.counted:
+        note_use(ledger, side, start, stop)
+        epoch = ledger.epoch
+    return noted_user(ledger), epoch
+
+
+def _fill(
+    ledger: Ledger, change: Change, window: Any, fill: Callable[..., None], written: list[object]
+) -> None:
+    """Write into a window, of which other sides may hold bytes: perhaps only in part."""
+    before, mine = change.before, 1 << change.side
+    if before.uniform is None or before.uniform & mine:
+        ledger.spans = before.left_to(change.start, change.stop, mine)
+    fill(window, written)
+
+
+def _clean_up(
+    ledger: Ledger, change: Change, revoked: list[Loan], history: tuple[Transition, ...]
+) -> bool:
+    """End what a change ends, after it. Return whether the map alone decides who may use what."""
+    side, loans, watch = change.side, ledger.loans, ledger.watch
+    if change.between is not None and change.writes:
+        loans = ledger.own_loans()
+        loans.detach(side)
+    if ledger.source is not None and 0 not in change.after.holders:
+        ledger.source = ledger.source.rest()
+    if loans.live and change.lost:
+        losers = change.losers if change.writes else 0
+        loans.note_end(revoked, history, losers, _stale(ledger.buffers, change))
+    if watch is not None:
+        for start, stop, _ in change.pieces:
+            (watch.renew if change.prepare is None else watch.drop)(side, start, stop)
+    rare = watch or ledger.source or change.after.uniform is None
+    return not (rare or (loans.live and loans.may_be_written))
+
+
+def _undo(ledger: Ledger, change: Change | None, revoked: list[Loan], done: object) -> None:
+    """Undo what a change that failed has prepared, unless it is `done`, or has been written."""
+    if done is True:
+        return
+    if done and change is not None:
+        # An interrupt came right after the write. The parts that this side held before have the
+        # new contents already, so the whole range must have them.
+        ledger.spans = change.after
+        return
+    restore(revoked)
+    if change is not None and change.undo is not None:
+        change.undo(ledger)
 
 
 def take(
@@ -445,10 +492,9 @@ def _plan_taking(
 def finish_write(ledger: Ledger, side: Side, start: int, stop: int, reason: str) -> None:
     """Record that work which may write into a range of one side has ended. Takes the lock.
 
-    Meanwhile, a thread, a signal handler or a finaliser may have copied bytes to the other side,
-    and the copy may lack some of the writes. So bytes that both sides hold are this side's alone
-    again. Bytes that the other side alone holds were written there since, and stay its own, unless
-    spans were ever joined: then this side gets the whole range.
+    What others have copied meanwhile may lack some of the writes. So what several sides hold is
+    this side's alone again. What another holds alone was written there since, and stays its own,
+    unless spans were ever joined: then this side gets the whole range.
     """
     with ledger.lock:
         take(ledger, side, start, stop, reason, everything=ledger.span_limit > 0)
@@ -500,10 +546,7 @@ def leave(
     give_up: Callable[[], Any],
     announced: Collection[set[Loan]],
 ) -> None:
-    """Detach a Blob from memories by a function, which is called under their locks.
-
-    If a writable alias of any is alive, and was not announced, there has to be a warning first.
-    """
+    """Call a function that gives memories up, under their locks, if aliases were announced."""
     with ledger.lock:
         try:
             ledger.moving = True

@@ -20,7 +20,7 @@ from syncblob.memory import changes
 from syncblob.memory.buffers import next_serial
 from syncblob.memory.changes import Change, commit
 from syncblob.memory.ledger import Upload
-from syncblob.memory.operations import allocate, is_written_elsewhere
+from syncblob.memory.operations import allocate, is_written_elsewhere, searches
 from syncblob.memory.room import in_room
 from syncblob.memory.spans import Run
 from syncblob.memory.state_machine import CONST, MUTABLE, Access, Head, head_over, plan_access
@@ -47,10 +47,7 @@ class ElsewhereError(MemoryError):
 
 
 def gather(ledger: Ledger, side: Side, layout: Layout, reason: str) -> Any:  # noqa: C901  # each place
-    """Copy elements into a new C-contiguous array on one side, each from a side that holds it.
-
-    Call it under the memory's lock. See `SyncedMemory.gather`.
-    """
+    """Copy elements into a new C-contiguous array on one side, each from a side that holds it."""
     spans, buffers, source = ledger.spans, ledger.buffers, ledger.source
     if ledger.moving:
         ledger.refuse_reentry()
@@ -62,15 +59,13 @@ def gather(ledger: Ledger, side: Side, layout: Layout, reason: str) -> Any:  # n
     if buffers.shared:
         buffers.share(side)
         ledger.meet(side, *reach)
-    mine, own = buffers.alike(side) if buffers.shared else 1 << side, None
+    mine = buffers.alike(side)
     others = mine & ~(1 << side)
-    if spans.common(*reach) & mine or (others and not spans.lacking(*reach, mine)):
-        own = buffers.containing(side, *reach)
+    own = buffers.containing(side, *reach) if spans.common(*reach) & mine else None
     if own is not None:
         ledger.await_uploads(side, CONST, *reach)
         buffers.finish(others, *reach)
-        array = own.view(home, layout, writable=False, own=True)
-        return home.compute(home.copy, array)
+        return home.compute(home.copy, own.view(home, layout, writable=False, own=True))
     dense = Layout.c_order(layout.shape, layout.dtype)
     try:
         target = allocate(home, dense.nbytes)
@@ -88,7 +83,9 @@ def gather(ledger: Ledger, side: Side, layout: Layout, reason: str) -> Any:  # n
             c_order = Layout.c_order(part.shape, part.dtype)
             home.compute(operator.setitem, home.view(place, c_order, writable=True), ..., array)
         elif held:
-            origin = _origin(ledger, side, held, part.start, part.stop)
+            origin = buffers.nearest(side, held)
+            if ledger.uploads and ledger.awaits(origin):
+                ledger.await_uploads(side, CONST, part.start, part.stop)
             contents = _dense_bytes(buffers, origin, part)
             buffers.move(origin, side, contents, place, part.start, reason)
         elif source is None:
@@ -99,14 +96,6 @@ def gather(ledger: Ledger, side: Side, layout: Layout, reason: str) -> Any:  # n
             contents = _initial_bytes(source, part)
             buffers.move(Side.HOST, side, contents, place, part.start, reason)
     return home.view(target, dense, writable=True)
-
-
-def _origin(ledger: Ledger, side: Side, held: int, start: int, stop: int) -> Side:
-    """Return the side that a range comes from, when it has arrived there."""
-    origin = ledger.buffers.nearest(side, held)
-    if ledger.uploads and ledger.awaits(origin):
-        ledger.await_uploads(side, CONST, start, stop)
-    return origin
 
 
 def _runs(ledger: Ledger, start: int, stop: int) -> Iterator[tuple[int, int]]:
@@ -122,11 +111,10 @@ def _runs(ledger: Ledger, start: int, stop: int) -> Iterator[tuple[int, int]]:
 
 
 def _parts(layout: Layout, ledger: Ledger, offset: int) -> Iterator[tuple[int, Layout]]:
-    """Divide a layout into parts whose bytes have the same holders, in one window.
+    """Divide a layout into parts with the same holders, and yield each with its offset in a copy.
 
-    The first axis longer than 1 is halved until they do, so that each part is one contiguous
-    piece of a C-contiguous copy. Yields its offset in that copy, and the part; those of a
-    C-contiguous layout are plain bytes, because a span may end within an element.
+    The first axis longer than 1 is halved until that is so. Parts of a C-contiguous layout are
+    plain bytes, because a span may end within an element.
     """
     if layout.contiguous:
         for start, stop in _runs(ledger, layout.start, layout.stop):
@@ -193,6 +181,7 @@ def push_from_host(
 
 def push(ledger: Ledger, side: Side, stream: object, start: int, stop: int, reason: str) -> None:
     """Start to upload the bytes of a range that the host holds and an accelerator lacks."""
+    ledger.last_search = searches[0]
     if ledger.buffers.windows[side].whole is None:
         provide(ledger, side, (start, stop), reason)
     ledger.await_uploads(Side.HOST, MUTABLE, start, stop)
@@ -206,8 +195,7 @@ def push(ledger: Ledger, side: Side, stream: object, start: int, stop: int, reas
 def pull(ledger: Ledger, origin: Side, start: int, stop: int, reason: str) -> bool:
     """Start to download the bytes of a range that the host lacks and an accelerator holds.
 
-    Returns False, and changes nothing, if the device cannot, if aliases may write into the range,
-    so that the host would not hold the newest contents, or if more has to come along.
+    Returns False if the device cannot, if aliases may write them, or if more has to come along.
     """
     ledger.await_uploads(Side.HOST, MUTABLE, start, stop)
     accelerator: Any = ledger.buffers.home(origin)
@@ -268,10 +256,7 @@ def _start(
 
 
 def _await_started(started: list[Upload], _ledger: Ledger) -> None:
-    """Wait for copies that a failed push or pull has started: no access would.
-
-    They must not arrive when the buffer holds something newer.
-    """
+    """Wait for copies that a failed push or pull has started, lest they overwrite newer bytes."""
     for upload in started:
         upload.push.wait()
 

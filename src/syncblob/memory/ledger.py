@@ -1,22 +1,25 @@
 """The ledger of a memory: its buffers, who holds which bytes, and what has been handed out.
 
-`changes` changes it. This file has its fields, with what code without the lock may rely on, the
-questions that accesses ask, its history, and its *shortcuts*: nearly every access has nothing to
-do, because its side holds the newest contents already. A Blob keeps an array with the `Shortcut` of
-the buffer under it, whose attributes tell whether the array may be read, or written, as it is.
+`changes` changes it. Nearly every access has nothing to do, because its side holds the newest
+contents already. So a Blob keeps an array with the `Shortcut` of the buffer under it, which tells
+whether the array may be read, or written, as it is.
 """
 
 from __future__ import annotations
 
+import operator
 import threading
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, Never
 
 from syncblob._locks_lost_in_fork import LostLock, is_lost, notify
 from syncblob._source_lines import Place, user_instruction
-from syncblob.devices import Side
-from syncblob.memory.buffers import Buffers
+from syncblob.devices import Side, home_of
+from syncblob.devices.base import Home
+from syncblob.memory.buffers import NO_WINDOWS, Buffers, Window
 from syncblob.memory.loans import NO_LOANS, Loans
+from syncblob.memory.operations import searches
+from syncblob.memory.sources import Source
 from syncblob.memory.spans import Run, Spans
 from syncblob.memory.state_machine import CONST, Access, Head, head_over
 from syncblob.transfers import count, followers, log_generation, open_logs
@@ -26,8 +29,9 @@ if TYPE_CHECKING:
     from types import CodeType
 
     from syncblob._layout import Layout
-    from syncblob.devices.base import Accelerator, Home, Push
-    from syncblob.memory.sources import Source
+    from syncblob.devices import Device
+    from syncblob.devices.base import Push
+    from syncblob.memory.sources import Function
 
 # Programs that use more parts of a memory than this ask again.
 _MOST_SHORTCUTS = 64
@@ -129,29 +133,27 @@ NO_SHORTCUT = Shortcut(None)
 class Ledger:
     """The state of a memory."""
 
-    # The paths without the lock. An access may skip the lock if all it has to do is return an
-    # array: its side holds all of its range, no upload is under way, and nothing is watched. This
-    # is safe for the following reasons:
+    # Without the lock, an access may return an array of a side that holds all of its range, if
+    # nothing is under way to it or watched. This is safe for the following reasons:
     #
     # - `spans` is immutable and replaced as a whole. A map that gives bytes to a side is assigned
-    #   last, when the buffers hold them. A map that takes bytes from a side is assigned before they
-    #   change.
+    #   when the buffers hold them; one that takes bytes from a side, before they change.
     # - `uploads` and `watch` are set before `spans` counts the bytes that they concern.
-    # - Every change revokes the shortcuts first. A borrow or an alias made without the lock is
-    #   recorded before `Shortcut.writable` is read a second time. So either the change finds the
-    #   record, or the thread that made the array finds the shortcut revoked and tries again.
+    # - Every change revokes the shortcuts first. A loan made without the lock is recorded before
+    #   `Shortcut.writable` is read a second time. So either the change finds the record, or the
+    #   thread that made the array finds the shortcut revoked and tries again.
     #
-    # All of this holds without a GIL, too. CPython then assigns slots and items of lists under a
-    # lock of the object and reads them by atomic loads (`PyMember_SetOne`, `list_ass_item`), and
-    # changes sets and dicts, and copies them into lists, under their locks. So every thread sees
-    # the assignments of another in their order, and a record before what is read after it.
+    # Without a GIL, too, CPython assigns and reads slots and items of lists atomically, and changes
+    # and copies sets and dicts under their locks. So threads see assignments in their order.
 
     __slots__ = {
         "__weakref__": None,
         "buffers": "The windows of each side.",
+        "device_home": "The home of the device of Blobs over this memory.",
         "epoch": "Replaced whenever any shortcut is revoked.",
         "follows_logs": "Whether opened logs revoke the shortcuts.",
         "history": "The last transitions, oldest first.",
+        "last_search": "The number of searches for room when an accelerator was last used.",
         "last_used": "While a log is open: its generation, and the side that last used each byte.",
         "loans": "What has been handed out; see `own_loans`.",
         "lock": "Held while any of this changes.",
@@ -164,17 +166,29 @@ class Ledger:
         "watch": "The const exports that `verified_const` checks, or None.",
     }
 
-    def __init__(self, nbytes: int, accelerator: Accelerator | None, source: Source | None) -> None:
-        self.buffers: Buffers = Buffers(nbytes, accelerator)
+    def __init__(
+        self,
+        nbytes: int,
+        *,
+        device: Device | str | Home | None = None,
+        source: Function | None = None,
+        name: str = "",
+    ) -> None:
+        nbytes = operator.index(nbytes)
+        if nbytes < 0:
+            raise ValueError(f"expected a non-negative number of bytes, got {nbytes}")
+        self.device_home: Home = device if isinstance(device, Home) else home_of(device)
+        self.buffers: Buffers = Buffers(nbytes, self.device_home, name)
         self.spans: Spans = Spans.whole(nbytes, 0)
         self.loans: Loans = NO_LOANS
         self.uploads: tuple[Upload, ...] = ()
         self.moving: bool = False
         self.shortcuts: dict[tuple[int, int, int], Shortcut] = _NONE_KNOWN
         self.epoch: object = None
+        self.last_search: int = searches[0]
         self.follows_logs: bool = False
         self.watch: Watch | None = None
-        self.source: Source | None = source
+        self.source: Source | None = None if source is None else Source(source, nbytes)
         self.span_limit: int = 0
         self.history: tuple[Transition, ...] = ()
         self.last_used: tuple[int, Spans] | None = None
@@ -212,7 +226,6 @@ class Ledger:
         if (
             not (spans.common(start, stop) if uniform is None else uniform) & mine
             or self.watch is not None
-            or self.moving
             or (self.uploads and self.awaits(side))
             or (open_logs and not is_use_noted(self, side, start, stop))
         ):
@@ -241,13 +254,15 @@ class Ledger:
         has the same buffer, unless the sides hold different parts of the memory.
         """
         buffers = self.buffers
-        if not buffers.windows[side].all:
+        if buffers.windows[side].whole is None and not buffers.windows[side].all:
             return None
         if self.moving:
             return NO_SHORTCUT
         # Use `with`: after a plain `acquire()` an interrupt could leave the lock held.
         with self.lock:
-            if not self.follows_logs and buffers.on_several_sides:
+            if not self.follows_logs and len(buffers.windows) > 1 + buffers.windows.count(
+                NO_WINDOWS
+            ):
                 # Only memories with buffers on several sides tell logs anything.
                 followers.add(self)
                 self.follows_logs = True
@@ -255,6 +270,8 @@ class Ledger:
                 self.forget_arrived()
             # Before all that it concerns is read: the shortcut may be revoked, and forgotten, then.
             epoch = self.epoch
+            if side:
+                self.last_search = searches[0]
             buffer = buffers.windows[side].whole
             part = buffer is None or self.spans.uniform is None
             start, stop = (layout.start, layout.stop) if part else (0, self.spans.nbytes)
@@ -273,6 +290,15 @@ class Ledger:
                 # Another thread has opened a log, which needs no lock.
                 self.revoke_shortcuts()
             return shortcut
+
+    def newest(self, side: Side, layout: Layout) -> Window | None:
+        """Return a side's window if a const access may read it as it is, else None."""
+        spans, reach = self.spans, layout.reach
+        window = self.buffers.containing(side, *reach) if self.usable(side, *reach)[0] else None
+        if side:
+            self.last_search = searches[0]
+        # Another thread may have evicted the side since, and made another buffer.
+        return window if self.spans is spans else None
 
     def _known_shortcut(self, key: tuple[Side, int, int], buffer: Any) -> Shortcut:
         """Return the shortcut of a range of a side, for its window."""
@@ -303,12 +329,9 @@ class Ledger:
                 shortcut.readable = shortcut.writable = False
                 del known[key]
 
-    def revoke_shortcuts(self, epoch: object = None) -> None:
-        """Let the next accesses ask again. `epoch` is a new one, if it means something.
-
-        Needs no lock: at worst, it makes accesses slower.
-        """
-        epoch = epoch or object()
+    def revoke_shortcuts(self) -> None:
+        """Let the next accesses ask again. Needs no lock: at worst, it makes accesses slower."""
+        epoch = object()
         while self.epoch is not epoch:
             # Repeated if a thread under the lock may have granted some since: it compares epochs.
             self.epoch = epoch
@@ -337,10 +360,7 @@ class Ledger:
         self.history = (*self.history[1 - REMEMBERED :], Transition(*fields))
 
     def meet(self, side: Side, start: int, stop: int) -> None:
-        """Wait for what others may be doing to a range, through arrays over the same buffer.
-
-        On an accelerator, the next operation ends before its call does: the host writes any time.
-        """
+        """Wait for what others may do to a range, through arrays over the same buffer."""
         buffers = self.buffers
         others = buffers.alike(side) & ~(1 << side)
         for loan in self.loans.writers(start, stop, others):
@@ -348,13 +368,11 @@ class Ledger:
                 buffers.finish(1 << loan.side, start, stop)
             else:
                 accelerator: Any = buffers.homes[side]
+                # The host writes at any time, so the next operation ends before its call does.
                 accelerator.end_next()
 
     def await_uploads(self, side: Side, access: Access, start: int, stop: int) -> None:
-        """Wait for the asynchronous copies that an access of a range depends on.
-
-        These are all that overlap it. Only reads of the side that a copy comes from need not wait.
-        """
+        """Wait for the asynchronous copies of a range; reads where they come from need not."""
         if self.moving:
             self.refuse_reentry()
         self.finish_uploads(side, access, start, stop)
@@ -453,10 +471,7 @@ class Ledger:
 
 
 def note_use(ledger: Ledger, side: Side, start: int, stop: int) -> None:
-    """Record in the open logs the bytes that a copy at each change of side would have moved.
-
-    These are the bytes that another side used last and that this side holds already.
-    """
+    """Tell the open logs of bytes that another side used last and that this one holds already."""
     if is_use_noted(ledger, side, start, stop):
         return
     # The next use of another side is to be recorded, too.
@@ -481,13 +496,11 @@ def note_arrival(ledger: Ledger, side: Side, start: int, stop: int) -> None:
 
 
 def is_use_noted(ledger: Ledger, side: Side, start: int, stop: int) -> bool:
-    """Tell whether the open logs know that no other side has used a range since a side did.
-
-    What a side alone holds is copied before another one uses it, so that it may be used unnoted.
-    """
+    """Tell whether the open logs know that no other side has used a range since a side did."""
     if not ledger.buffers.on_several_sides or start >= stop:
         return True
     mine, last = 1 << side, _last_used(ledger)
+    # What a side alone holds is copied before another one uses it.
     if ledger.spans.any(start, stop) == mine:
         return last is None or not last.any(start, stop) & ~mine
     return last is not None and last.alike(start, stop) == mine

@@ -11,9 +11,8 @@ of trusting an older copy. If the lifetime cannot be tracked, the bytes are *exp
 All of them have a range, from the first byte of their elements in the memory to the end of the
 last. Accesses that do not overlap the range do not affect them.
 
-An array dies on any thread, at any moment, even inside this package. The callback of its weak
-reference is a single method of a set, written in C, and does nothing but remove the reference. So
-a loan may vanish between any two steps here.
+An array dies on any thread, at any moment. The callback of its weak reference is a method of a
+set, written in C, that removes it. So a loan may vanish between any two steps here.
 """
 
 from __future__ import annotations
@@ -60,7 +59,7 @@ _MOST_WARNINGS = 100
 class Loan(Reference):
     """A range of a side that was handed out: a weak reference to what dies with its last use.
 
-    An exposure refers to the ledger, because it is never known to end.
+    That of an exposure, whose end is never known, is the memory.
     """
 
     __slots__ = ("ended", "kind", "noted", "side", "start", "stop")
@@ -157,10 +156,7 @@ class Loans:
         return loan
 
     def over(self, start: int, stop: int) -> list[Loan]:
-        """Return the loans that overlap a range.
-
-        The time depends on how many of them are near the range, and not on how many there are.
-        """
+        """Return the loans that overlap a range, in a time that those elsewhere do not add to."""
         live, index = self.live, self.index
         if len(live) <= _FEW:
             return [each for each in list(live) if each.start < stop and start < each.stop]
@@ -204,16 +200,17 @@ class Loans:
         return where if self.foreign >> side & 1 else ""
 
     def revoke(
-        self, revoked: list[Loan], sides: int, reach: tuple[int, int] | None, *, aliases: bool
+        self, revoked: list[Loan], sides: int, reach: tuple[int, int] | None, *, aliases: int
     ) -> None:
-        """Revoke the write permission of borrows, and of `aliases` that are NumPy arrays.
+        """Revoke the write permission of borrows of `sides`, and of NumPy `aliases` of these.
 
-        `sides`, a bit mask, and `reach` become stale; None is everything. What had the permission
-        is appended to the list; see `restore`.
+        Both are bit masks; `reach` becomes stale, None is everything. What had the permission is
+        appended to the list; see `restore`.
         """
         for loan in list(self.live) if reach is None else self.over(*reach):
             if sides >> loan.side & 1 and (
-                loan.kind is BORROW or (aliases and loan.kind is NUMPY and loan.start < loan.stop)
+                loan.kind is BORROW
+                or (aliases >> loan.side & 1 and loan.kind is NUMPY and loan.start < loan.stop)
             ):
                 array = loan()
                 if array is not None and array.flags.writeable:
@@ -225,10 +222,9 @@ class Loans:
     def note_end(
         self, revoked: list[Loan], history: tuple[Transition, ...], losers: int, stale: int
     ) -> None:
-        """Forget borrows that were revoked, and note for `explain` what ended them.
+        """Forget borrows that were revoked, and note the last entry of the history, if any, as why.
 
-        That is the last entry of the history; if that is empty, nothing to note. If it was a write,
-        exposures of the losers, a bit mask, end, and aliases of `stale`, another one, are stale.
+        After a write, exposures of the losers, a bit mask, end; aliases of `stale` ones are noted.
         """
         ended = [loan for loan in revoked if loan.kind is BORROW]
         self.live.difference_update(ended)
@@ -258,10 +254,9 @@ class Loans:
     def ended_borrows(
         self, side: Side
     ) -> Iterator[tuple[NDArray[Any], Transition, Transition | None]]:
-        """Yield the last borrows of a side that ended and are alive.
+        """Yield ended borrows of a side that live, what ended each, and what gave its contents.
 
-        With each comes the access that ended it, and that which gave its side the contents, or
-        None. The borrow is not older than the latter.
+        The last is None if it is not known. The borrow is not older than that.
         """
         for loan, history in self.ended:
             array = loan()
@@ -291,10 +286,7 @@ def restore(revoked: list[Loan]) -> None:
 
 
 class _Index:
-    """Loans by range, also those whose arrays have died.
-
-    Each step of a search may be repeated, because a signal handler may search in the middle of it.
-    """
+    """Loans by range, also dead ones. A signal handler may search in the middle of a search."""
 
     __slots__ = ("count", "filled", "fresh", "levels")
 
@@ -366,9 +358,8 @@ def require_announced(
 def announcing(ledger: Ledger, action: str, function: Callable[..., Any], *args: Any) -> Any:
     """Call a function under the lock, after a warning about the aliases that it makes stale.
 
-    New aliases may be made while the warning is emitted. So the function, which gets the ledger,
-    `args` and the aliases that warnings have named, looks for them once more, at a point after
-    which none can be made, and raises `Unannounced` if it finds some. It has changed nothing then.
+    It gets the ledger, `args` and the aliases that warnings have named. Where no more can be made,
+    it looks for others, and raises `Unannounced` if there are some, before it changes anything.
     """
     announced: list[set[Loan]] = []
     while True:

@@ -170,6 +170,9 @@ if hasattr(os, "register_at_fork"):
 # --- residents and keepers ------------------------------------------------------------------------
 
 
+# The number of searches for buffers to evict so far. Each use of an accelerator notes it.
+searches: list[int] = [0]
+
 # A list of the keys or the values takes one step. Entries vanish at any time.
 _residents: WeakKeyDictionary[Accelerator, WeakList] = WeakKeyDictionary()
 _keepers = WeakList()

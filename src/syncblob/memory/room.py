@@ -1,14 +1,13 @@
 """Room on a device: calls that fail for lack of it evict buffers, or wait, and are made again.
 
-The least recently used goes first. A use of a buffer through its shortcut records nothing. Each
-search for a buffer to evict revokes the shortcuts of all, and leaves its number as their epoch. The
-next one sees which were asked for since, or replaced. So the age of a buffer counts searches.
+The least recently used goes first. A use of a buffer through its shortcut records nothing, and any
+other the number of searches so far for a buffer to evict. Each search revokes the shortcuts of what
+was used since the last one. So the age of a buffer counts searches.
 """
 
 from __future__ import annotations
 
 import gc
-import itertools
 import threading
 import time
 from collections.abc import Callable
@@ -30,6 +29,7 @@ from syncblob.memory.operations import (
     pins,
     residents,
     run,
+    searches,
     settle,
 )
 from syncblob.memory.state_machine import MUTABLE
@@ -78,13 +78,8 @@ def _by_age(buffer: Evictable) -> float:
     return (1 + buffer.age) / (1 + buffer.newest / max(buffer.nbytes, 1))
 
 
-class _Search(int):
-    """The epoch of shortcuts that were not used since a search, the last to have found a use."""
-
-
 _policy: Callable[[Evictable], float] = _by_age
 _scoring = False
-_clock = itertools.count(1)
 
 # Held by one thread that makes room at a time. It waits for no other lock of a memory.
 _making_room = Lock()
@@ -111,7 +106,8 @@ def _candidates(home: Accelerator) -> list[tuple[Ledger, Side, tuple[int, int]]]
     Of equal ones, that comes first which was allocated first.
     """
     global _scoring  # noqa: PLW0603  # a policy may use Blobs, and need room itself
-    before, policy, now = _scoring, _by_age if _scoring else _policy, next(_clock)
+    before, policy, past = _scoring, _by_age if _scoring else _policy, searches[0]
+    searches[0] += 1
     # Not the windows, which would keep their buffers.
     found: list[tuple[float, tuple[Ledger, Side, tuple[int, int]]]] = []
     try:
@@ -120,7 +116,10 @@ def _candidates(home: Accelerator) -> list[tuple[Ledger, Side, tuple[int, int]]]
         for ledger in () if home.shared else residents(home):
             side, name = ledger.side_of(home), ledger.buffers.name
             windows = [each for each in ledger.buffers.windows[side].all if each.common is None]
-            age = now - _last_use(ledger, side, now) if windows else 0
+            age = max(past - ledger.last_search, 0)
+            if windows and not age:
+                # The next use shows: it asks for a shortcut.
+                ledger.revoke_shortcuts()
             for window in windows:
                 reach = window.start, min(window.stop, ledger.spans.nbytes)
                 newest = sum(run.nbytes for run in ledger.only_on(side, *reach))
@@ -134,20 +133,6 @@ def _candidates(home: Accelerator) -> list[tuple[Ledger, Side, tuple[int, int]]]
     finally:
         _scoring = before
     return [place for _, place in sorted(found, key=lambda each: -each[0])]
-
-
-def _last_use(ledger: Ledger, side: Side, now: int) -> int:
-    """Return the number of the last search that has found a use of a side since the one before.
-
-    The next use shows: it asks for a shortcut. A change of state replaces the epoch.
-    """
-    known = list(ledger.shortcuts.values())
-    used = any(each.readable for each in known if each.side is side)
-    epoch = ledger.epoch
-    if used or type(epoch) is not _Search:
-        epoch = _Search(now)
-        ledger.revoke_shortcuts(epoch)
-    return epoch
 
 
 # --- making room ----------------------------------------------------------------------------------
@@ -168,7 +153,6 @@ def _evict(home: Accelerator, reason: str, needed: int) -> bool:
     lacking, freed = home.lacking(needed), 0
     refusal: Exception | None = None
     for ledger, *place in _candidates(home):
-        epoch = ledger.epoch
         try:
             nbytes = if_free(ledger.lock, _evict_unseen, ledger, *place, EVICTION + reason)
         except (BesideCaptureError, BufferError):
@@ -179,10 +163,6 @@ def _evict(home: Accelerator, reason: str, needed: int) -> bool:
             refusal = error.with_traceback(None)
             continue
         freed += nbytes
-        if nbytes and type(epoch) is _Search:
-            # This was no use of the windows that are left. Not the same epoch, which a thread may
-            # compare that knows the buffer that is gone.
-            ledger.revoke_shortcuts(_Search(epoch))
         if nbytes and freed >= lacking:
             break
     if refusal and not freed:

@@ -73,29 +73,29 @@ class Source:
 
     def part(self, start: int, stop: int) -> NDArray[np.uint8]:
         """Return a range of the bytes. Read-only for the caller."""
-        read_into = getattr(self._opened(), "read_into", None)
-        if read_into is None or self._contents is not None or stop - start == self._nbytes:
+        if self._contents is not None or stop - start == self._nbytes:
             return self.contents()[start:stop]
-        part = np.empty(stop - start, np.uint8)
-        read_into(part, start)
-        return part
+        return self._copy(start, stop)
 
     def fill(self, buffer: NDArray[np.uint8], start: int) -> None:
         """Fill a host buffer with the bytes from `start` on."""
-        read_into = getattr(self._function or self._opened(), "read_into", None)
-        if read_into is not None:
-            read_into(buffer, start)
-        else:
+        read_into = getattr(self._opened(), "read_into", None)
+        if read_into is None:
             buffer[:] = self.contents()[start : start + len(buffer)]
+        else:
+            read_into(buffer, start)
 
     def peek(self) -> NDArray[np.uint8]:
         """Return all bytes, and keep nothing."""
-        read_into = getattr(self._opened(), "read_into", None)
-        if read_into is not None:
-            contents = np.empty(self._nbytes, np.uint8)
-            read_into(contents, 0)
-            return contents
         kept = self._contents
-        contents = self.contents()
+        contents = self._copy(0, self._nbytes)
         self._contents = kept
         return contents
+
+    def _copy(self, start: int, stop: int) -> NDArray[np.uint8]:
+        """Return a range of the bytes, read for the caller if parts can be read."""
+        if not hasattr(self._opened(), "read_into"):
+            return self.contents()[start:stop]
+        part = np.empty(stop - start, np.uint8)
+        self.fill(part, start)
+        return part

@@ -24,12 +24,10 @@ class Run(NamedTuple):
 
 
 class Spans:
-    """A map of bytes to holders: sorted spans. Adjacent spans have different holders.
+    """A map of bytes to holders: sorted spans, by their ends. Adjacent ones differ in holders.
 
-    Immutable: a change of state replaces the map as a whole, so a reader without a lock always sees
-    a consistent one. A map of no bytes has one span, because an empty memory has a head too.
-
-    `ends` are those of the spans (exclusive), in ascending order.
+    Immutable, so that readers without the lock see a whole one. A map of no bytes has one span,
+    because an empty memory has a head too.
     """
 
     __slots__ = ("ends", "holders", "nbytes", "uniform")
@@ -67,10 +65,7 @@ class Spans:
         return self.holders[first] if first == last else None
 
     def common(self, start: int, stop: int) -> int:
-        """Return the sides that hold every byte of a range.
-
-        For an empty range, return the holders of the byte at `start`, or of the last byte.
-        """
+        """Return the sides that hold every byte of a range; of an empty one, the next byte."""
         if self.uniform is not None:
             return self.uniform
         holders = self.holders
@@ -111,10 +106,7 @@ class Spans:
         return [run for run in self.runs(start, stop) if not run.holders & holder]
 
     def replaced(self, runs: Iterable[Run]) -> Spans:
-        """Return a map with other holders in a range, of which these are the runs.
-
-        They are in order, without gaps, and none is empty. Without runs, nothing changes.
-        """
+        """Return a map with these runs, in order and without gaps, in place of what is there."""
         runs = list(runs)
         if not runs:
             return self
@@ -139,10 +131,7 @@ class Spans:
         return Spans((*ends, *self.ends[last + 1 :]), (*held, *self.holders[last + 1 :]))
 
     def put(self, start: int, stop: int, holders: int) -> Spans:
-        """Return a map with the same holders for every byte of a non-empty range.
-
-        In fewer steps than `replaced`: every access of a part that changes the map calls it.
-        """
+        """Return a map with one run in place of what is there, in fewer steps than `replaced`."""
         ends, held = self.ends, self.holders
         if not start and stop == self.nbytes:
             return Spans.whole(stop, holders)

@@ -100,11 +100,7 @@ COLUMNS = (0, len(Access))
 
 
 def look_up(held: int, side: int, access: Access) -> tuple[Brings, int]:
-    """Look an access up in the table: what comes to its side, and the holders afterwards.
-
-    The table tells of two sides; `held` is a bit mask of any number, of which the others are one
-    side to it.
-    """
+    """Return by the table what comes to a side, and the holders afterwards; all others are one."""
     mine = 1 << side
     others = held & ~mine
     brings, head = TABLE[(held & mine and 2) | (others and 1)][COLUMNS[1] + access]
@@ -122,11 +118,10 @@ def head_over(spans: Spans, start: int, stop: int, side: Side = Side.ACCELERATOR
 def plan_access(
     spans: Spans, side: Side, access: Access, start: int, stop: int, *, writers: Sequence[Run] = ()
 ) -> tuple[list[Run], list[Run]]:
-    """Apply the table to every run of a range.
+    """Apply the table to every run of a range. `writers` may write at any moment.
 
-    Returns the runs to copy to its side, with the sides that hold them, and the holders of the
-    range afterwards. A run that no side holds is filled from the source. `writers` are the ranges
-    that may be written at any moment, with the sides where.
+    Returns the runs to bring to its side, with the sides that hold them, or none if the source
+    does, and the holders of the range afterwards.
     """
     holder = 1 << side
     # The bytes that writers of sides reach, by the mask of these sides.

@@ -14,16 +14,15 @@ from typing import TYPE_CHECKING, Any, Never, Self
 
 from syncblob._layout import Layout
 from syncblob.arrays.native import buffer_of
-from syncblob.devices import CPU, HOST, Device, Side, default_device, home_accelerator
+from syncblob.devices import Device, Side
 from syncblob.memory.accesses import acquire, alias, borrow, export_watched, note_alias
 from syncblob.memory.buffers import Window, Windows
 from syncblob.memory.changes import adopt
 from syncblob.memory.copies import gather, pull, push, push_from_host
-from syncblob.memory.ledger import Ledger
+from syncblob.memory.ledger import Ledger, Shortcut
 from syncblob.memory.loans import announcing
 from syncblob.memory.operations import is_written_elsewhere, reside
 from syncblob.memory.room import compute, from_the_start, in_room
-from syncblob.memory.sources import Source
 from syncblob.memory.spans import Spans
 from syncblob.memory.state_machine import CONST, MUTABLE, OVERWRITE, Access, Head, head_over
 from syncblob.memory.windows import divisible, free, grow
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
 
     from syncblob.devices.base import Accelerator, Home
     from syncblob.memory.accesses import HandOut
-    from syncblob.memory.sources import Function
 
 
 class SyncedMemory(Ledger):
@@ -73,35 +71,9 @@ class SyncedMemory(Ledger):
     ------
     NoDeviceError
         If the requested device cannot be used.
-
-    Attributes
-    ----------
-    device_home
-        The home of `device`.
     """
 
-    __slots__ = ("device_home",)
-
-    def __init__(
-        self,
-        nbytes: int,
-        *,
-        device: Device | str | None = None,
-        source: Function | None = None,
-        name: str = "",
-    ) -> None:
-        nbytes = operator.index(nbytes)
-        if nbytes < 0:
-            raise ValueError(f"expected a non-negative number of bytes, got {nbytes}")
-        if device is None:
-            device = default_device()
-        elif not isinstance(device, Device):
-            device = Device(device)
-        accelerator = home_accelerator(device)
-        initial = None if source is None else Source(source, nbytes)
-        super().__init__(nbytes, accelerator, initial)
-        self.name = name
-        self.device_home: Home = HOST if accelerator is None else accelerator
+    __slots__ = ()
 
     @classmethod
     def adopting(
@@ -109,19 +81,21 @@ class SyncedMemory(Ledger):
         buffer: Any,
         *,
         accelerator: Accelerator | None = None,
-        device: Device | str | None = None,
+        device: Device | str | Home | None = None,
     ) -> Self:
         """Make a memory over an existing writable buffer, without a copy.
 
         The device is by default that of the accelerator, else the default device.
         """
-        if device is None and accelerator is not None:
-            device = accelerator.device
         nbytes = buffer.nbytes
-        memory = cls(nbytes, device=device)
-        side = Side.HOST if accelerator is None else memory.side_of(accelerator)
-        memory.buffers.windows[side] = Windows(nbytes, Window(0, nbytes, buffer))
+        memory = cls(nbytes, device=accelerator if device is None else device)
+        side = Side.HOST if accelerator is None else Side.ACCELERATOR
+        if accelerator is not None and accelerator is not memory.device_home:
+            side = memory.side_of(accelerator)
+        window = Window(0, nbytes, buffer)
+        memory.buffers.windows[side] = Windows(nbytes, window)
         memory.spans = Spans.whole(nbytes, 1 << side)
+        memory.shortcuts = {(side, 0, nbytes): Shortcut(window, side, usable=True)}
         if accelerator is not None:
             reside(memory, accelerator)
         return memory
@@ -307,11 +281,6 @@ class SyncedMemory(Ledger):
         return self.buffers.accelerator
 
     @property
-    def sides(self) -> tuple[Side, ...]:
-        """The sides: the host, and each accelerator that it was made for or used on."""
-        return self.buffers.all_sides
-
-    @property
     def device(self) -> Device:
         """The device that the memory was made for. It never changes."""
         return self.device_home.device
@@ -334,31 +303,9 @@ class SyncedMemory(Ledger):
         window = self.buffers.windows[side].whole
         return None if window is None else window.array
 
-    def whole(self, side: Side) -> Window | None:
-        """Return the window of one side that is everything; None if there is none."""
-        return self.buffers.windows[side].whole
-
     def windows(self, side: Side) -> tuple[Window, ...]:
         """Return the windows of one side."""
         return self.buffers.windows[side].all
-
-    def newest(self, side: int, layout: Layout) -> Window | None:
-        """Return a side's window if a const access may read it as it is, else None."""
-        spans = self.spans
-        held = spans.uniform
-        if held is None:
-            held = spans.common(*layout.reach)
-        if not held & (1 << side) or self.watch is not None:
-            return None
-        if self.buffers.shared and self.aliased:
-            return None
-        if self.uploads and self.awaits(side):
-            return None
-        buffer = self.buffers.windows[side].whole
-        if buffer is None and side:
-            buffer = self.buffers.containing(side, *layout.reach)
-        # Another thread may have evicted the side since, and made another buffer.
-        return buffer if self.spans is spans else None
 
     def peek_at_source(self) -> NDArray[np.uint8] | None:
         """Return the bytes of the source, and keep nothing. The memory stays UNINITIALIZED.
@@ -387,11 +334,7 @@ class SyncedMemory(Ledger):
                 return array
 
     def holds(self, window: Window, side: Side, layout: Layout) -> bool:
-        """Return whether a side has a window of a layout, now that there is an array over it.
-
-        Another thread may have evicted it before: an operation pins whole buffers only, and windows
-        are kept by the arrays over them.
-        """
+        """Return whether a side still has a window, now that an array over it keeps it there."""
         if not side or window is self.buffers.windows[side].whole:
             return True
         with self.lock:
@@ -490,10 +433,7 @@ class SyncedMemory(Ledger):
                     return array
 
     def make_whole(self, side: Side, layout: Layout, reason: str) -> None:
-        """Give a side one buffer, if it has none and the device has room for it.
-
-        Aliases of parts keep their windows from growing. So they get none if possible.
-        """
+        """Give a side one buffer, if there is room: aliases of parts keep windows from growing."""
         buffers = self.buffers
         new = side and layout.size and buffers.windows[side].whole is None
         if new and divisible(buffers, self.home(side)):
@@ -542,20 +482,13 @@ class SyncedMemory(Ledger):
 
     def successor(self, nbytes: int) -> SyncedMemory:
         """Return an UNINITIALIZED memory of another size, for the same device."""
-        memory = SyncedMemory(nbytes, device=CPU, name=self.name)
+        memory = SyncedMemory(nbytes, device=self.device_home, name=self.name)
         if self.accelerator is not None:
             memory.side_of(self.accelerator)
-        memory.device_home = self.device_home
         return memory
 
     def __reduce__(self) -> Never:
-        """Refuse to copy or pickle: two memories over the same buffers would not stay coherent.
-
-        Raises
-        ------
-        TypeError
-            Always.
-        """
+        """Raise TypeError: two memories over the same buffers would not stay coherent."""
         raise TypeError("a SyncedMemory is not copied or pickled; copy or pickle the Blob")
 
     def __repr__(self) -> str:

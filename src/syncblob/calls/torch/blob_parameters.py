@@ -14,7 +14,7 @@ import torch
 from syncblob._dtypes import is_bfloat16
 from syncblob._source_lines import user_instruction, warn_user
 from syncblob.blob.core import HOST_DATA, HOST_DIFF, BlobCore
-from syncblob.calls.torch.tensors import alias_over, partially_overlaps, place_of
+from syncblob.calls.torch.tensors import alias_over, clear_of, place_of
 from syncblob.calls.torch.tracing import untraced
 from syncblob.errors import StaleAliasWarning
 
@@ -139,7 +139,7 @@ class _Attachment:
             return
         stored = self.diff.detach()
         with torch.set_grad_enabled(gradient.requires_grad):
-            stored.copy_(_apart(gradient, stored))
+            stored.copy_(clear_of(gradient, [stored]))
         _set_grad(parameter, stored)
 
 
@@ -226,7 +226,7 @@ class BlobParameter(torch.nn.Parameter):
                 attachment.address = None
         elif place_of(value) != place_of(self):
             with torch.no_grad():
-                self.copy_(_apart(value, self))
+                self.copy_(clear_of(value, [self]))
 
     @property
     def grad(self) -> torch.Tensor | None:
@@ -300,8 +300,3 @@ def _buffers(blob: BlobCore) -> tuple[Any, Any]:
     diff, home = blob.existing_diff(), blob.home
     theirs = None if diff is None else diff.buffer(diff.side_of(home))
     return blob.memory.buffer(blob.side), theirs
-
-
-def _apart(x: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
-    """Return a tensor that can be copied into another; a copy if they share elements."""
-    return x.clone() if partially_overlaps(x, tensor) else x

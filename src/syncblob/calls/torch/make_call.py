@@ -112,8 +112,9 @@ class Call:
             write = partial(self._written_tensor, whole=whole)
             operands[place] = replaced(operands[place], BlobCore, write)
         written = [*instances([operands[place] for place in plan.written], torch.Tensor)]
+        clear = partial(over.clear_of, others=written)
         for place in {*plan.read} - plan.written.keys() if written else ():
-            operands[place] = replaced(operands[place], torch.Tensor, partial(_apart, written))
+            operands[place] = replaced(operands[place], torch.Tensor, clear)
         if isinstance(self._home, CudaBackend):
             self._home.order.join()
 
@@ -228,11 +229,6 @@ class Call:
             contents = tensor.detach().flip(axes) if axes else tensor.detach()
             overwrites.append((x.memory, x.layout.forwards(), partial(copy, contents)))
         overwrite(overwrites, self._home, self._plan.name)
-
-
-def _apart(written: Sequence[torch.Tensor], x: torch.Tensor) -> torch.Tensor:
-    """Return an input tensor; a copy if it overlaps one that is written."""
-    return x.clone() if any(over.partially_overlaps(x, y) for y in written) else x
 
 
 # --- results --------------------------------------------------------------------------------------

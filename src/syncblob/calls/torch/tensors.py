@@ -13,7 +13,7 @@ changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -107,7 +107,7 @@ def host_alias(blob: BlobCore, place: int, noted: NotedPlace | None = None) -> t
     layout: Any = blob.known_layout
     if place == HOST_DIFF:
         memory = blob.diff_memory()
-        if shortcut.buffer is not memory.whole(Side.HOST):
+        if shortcut.buffer is not memory.buffers.windows[Side.HOST].whole:
             # The Blob has another diff now, because its base shares one.
             return None
     array = exported.view()
@@ -178,7 +178,7 @@ def loan_of(x: BlobCore, home: Home, reason: str) -> Loan | None:
         # Asks for the shortcut again.
         x.keep_arrays(place, x.memory)
         kept = x.accessor_arrays[place]
-    whole = x.memory.whole(x.memory.side_of(home))
+    whole = x.memory.buffers.windows[x.memory.side_of(home)].whole
     # Beside an alias, it may stay unreadable. Another thread may have replaced the buffer.
     if kept is None or not (
         kept.shortcut.readable or (kept.shortcut.buffer is whole and whole is not None)
@@ -286,14 +286,17 @@ def overlaps(tensor: torch.Tensor, start: int, stop: int) -> bool:
     return own_start < stop and start < own_stop
 
 
-def partially_overlaps(tensor: torch.Tensor, other: torch.Tensor) -> bool:
-    """Return whether two tensors share memory, but are not over the same elements."""
-    storage, start, stop = storage_of(other)
-    return overlaps(tensor, start, stop) and not (
-        storage_of(tensor)[0] == storage
-        and tensor.shape == other.shape
-        and place_of(tensor) == place_of(other)
-    )
+def clear_of(tensor: torch.Tensor, others: Iterable[torch.Tensor]) -> torch.Tensor:
+    """Return a tensor; a copy if it shares memory with another one that has other elements."""
+    for other in others:
+        storage, start, stop = storage_of(other)
+        if overlaps(tensor, start, stop) and not (
+            storage_of(tensor)[0] == storage
+            and tensor.shape == other.shape
+            and place_of(tensor) == place_of(other)
+        ):
+            return tensor.clone()
+    return tensor
 
 
 def place_of(tensor: torch.Tensor) -> tuple[int, tuple[int, ...], bool, bool]:

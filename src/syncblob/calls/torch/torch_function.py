@@ -254,6 +254,11 @@ def _lend(
                 items[n] = written
             else:
                 return False
+        elif isinstance(x, NESTED):
+            inner, kind = [*x], type(x)
+            if kind not in _PLAIN or not _lend(plan, inner, range(len(x)), lent, target, place):
+                return False
+            items[n] = kind(inner)
         elif isinstance(x, torch.Tensor) and (
             place
             or x.is_cuda
@@ -262,11 +267,6 @@ def _lend(
             or (stop and x is not written and overlaps(x, start, stop))
         ):
             return False
-        elif isinstance(x, NESTED):
-            inner, kind = [*x], type(x)
-            if kind not in _PLAIN or not _lend(plan, inner, range(len(x)), lent, target, place):
-                return False
-            items[n] = kind(inner)
     return True
 
 
@@ -279,9 +279,10 @@ def _is_apart(result: Any, lent: Sequence[Lent]) -> bool:
         except RuntimeError:
             # Sparse tensors and the wrappers of torch.func have no storage.
             address = 0
+        if not address:
+            return not lent
         for _, loan in lent:
-            unwritten = loan.tensor._version == loan.version
-            if not (address and unwritten) or loan.start <= address <= loan.stop:
+            if loan.start <= address <= loan.stop or loan.tensor._version != loan.version:
                 return False
     return True
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import pickle
+import re
 
 import numpy as np
 import pytest
@@ -182,6 +183,18 @@ def test_a_failed_assignment_changes_nothing(simulated, device, key, value, erro
     assert (blob.head, blob.device) == (SYNCED, device)
     assert simulated.uploads + simulated.downloads + simulated.allocations == 0
     assert blob.tolist() == numbers(2, 3).tolist()
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("key", ["x", 1.0, np.float32(1), 1j, object(), (0, "x")])
+def test_what_is_no_index_raises_the_error_of_numpy(device, key):
+    blob, array = synced(device), numbers(2, 3)
+    with pytest.raises(IndexError) as expected:
+        array[key]
+    with pytest.raises(IndexError, match=re.escape(str(expected.value))):
+        blob[key]
+    with pytest.raises(IndexError, match=re.escape(str(expected.value))):
+        blob[key] = 1
 
 
 def test_an_assignment_that_cannot_be_supplied_changes_nothing(simulated):

@@ -1,5 +1,7 @@
 """CUDA devices that share the memory of the host, on the model of CUDA."""
 
+from functools import partial
+
 import cupy_model
 import numpy as np
 import pytest
@@ -8,6 +10,8 @@ from cupy_model import launch
 
 import syncblob
 from syncblob import Blob, memory_kind, record_transfers
+from syncblob.devices import Side, accelerator
+from syncblob.memory import OVERWRITE
 
 HOST_PAGE_TABLES, DIRECT_ACCESS = 100, 101
 
@@ -75,3 +79,56 @@ def test_memory_of_the_device_is_copied_still(machine):
     with record_transfers() as log:
         assert blob.tolist() == [0] * 10
     assert log.downloads == 1
+
+
+# What the host writes into memory that it gets from the pool, before the device uses that.
+
+
+def overwrite(source):
+    blob = Blob(8, "int32", device="cuda")
+    blob.overwrite_cpu_data()[...] = source().view(np.int32)
+    return blob
+
+
+def read_source(side, source):
+    blob = Blob.from_source(8, "int32", source, device="cuda")
+    getattr(blob, f"{side}_data")()
+    return blob
+
+
+def read_source_beside_a_write(source):
+    blob = Blob.from_source(8, "int32", source, device="cuda")
+    blob[:1].overwrite_gpu_data().fill(0)
+    blob[1:].cpu_data()
+    return blob
+
+
+def zero_what_a_failed_write_has_left(source):
+    def fail(*_):
+        raise ArithmeticError
+
+    blob = Blob(8, "int32", device="cuda")
+    with pytest.raises(ArithmeticError):
+        blob.memory.write(Side.ACCELERATOR, OVERWRITE, blob.layout, "write", fail)
+    blob.mutable_cpu_data()[...] += source().view(np.int32)
+    return blob
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        overwrite,
+        partial(read_source, "cpu"),
+        partial(read_source, "gpu"),
+        read_source_beside_a_write,
+        zero_what_a_failed_write_has_left,
+    ],
+)
+def test_the_host_waits_for_work_on_memory_that_was_freed(machine, make):
+    del machine
+    freed = Blob(8, "int32", device="cuda")
+    launch(lambda values: values.fill(3), freed.overwrite_gpu_data())
+    del freed
+    blob = make(lambda: np.arange(8, dtype=np.int32).view(np.uint8))
+    accelerator("cuda").synchronize()
+    assert blob.tolist() == [*range(8)]

@@ -166,6 +166,8 @@ class SharedCuda(Cuda):
     def _array(self, values: Any, side: str) -> Any:
         # Not by the method that counts.
         device = type(self.accelerator).allocate(self.accelerator, values.nbytes)
+        # The pool gives out memory that work on the current stream still uses.
+        self.accelerator.finish(device)
         host = self.accelerator.share(device)
         np.ndarray(values.shape, values.dtype, host)[...] = values
         if side == "cpu":

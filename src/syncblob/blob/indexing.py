@@ -337,10 +337,10 @@ def _entry(x: Any) -> Any:
         return operator.index(x) if integer else x  # type: ignore[arg-type]  # every Blob has __index__
     if is_array(x) and not is_on_device(x):
         # NumPy asks a tensor of one element for an integer, even if it is a mask or has axes.
-        x = native_array(x)[0]
-        if x.ndim or x.dtype.kind not in "iu":
-            return x
-    if not isinstance(x, (bool, np.bool)):
+        array = native_array(x)[0]
+        if array.ndim or array.dtype.kind == "b":
+            return array
+    if not isinstance(x, bool):
         try:
             return operator.index(x)
         except TypeError:
@@ -349,7 +349,9 @@ def _entry(x: Any) -> Any:
     if is_on_device(x):
         return x
     array = np.asarray(x)
-    return array.tolist() if array.ndim else array
+    # NumPy raises for what is no index, and names what is one.
+    entry = array if array.dtype.kind == "b" else x
+    return array.tolist() if array.ndim else entry
 
 
 def _index_at_hand(home: Home, key: Any) -> Any:

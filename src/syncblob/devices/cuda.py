@@ -302,7 +302,10 @@ class CudaBackend(Accelerator):
         if not nbytes or isinstance(self._context, _LostContext):
             return HOST.allocate(nbytes, zeroed=zeroed)
         if self.shared:
-            return self.share(self.allocate(nbytes, zeroed=zeroed))
+            shared = self.allocate(nbytes, zeroed=zeroed)
+            # Work on the current stream may still use this memory; see `allocate`.
+            self.finish(shared)
+            return self.share(shared)
         if self.order.plain(transfers=True) is None:
             self._refuse_capture("an allocation")
         buffer = self._page_locked.take(nbytes)

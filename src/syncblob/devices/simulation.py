@@ -133,7 +133,7 @@ class SimulatedBackend(NumpyHome, Accelerator):
     def _update_bounds(self) -> None:
         self.bounded: bool = self.shared or (self._capacity, self._limit) != (None, None)
         # Results count, and are late in shared memory, only if `compute` makes them.
-        self.plain = not self.bounded
+        self.plain: bool = not self.bounded
 
     @property
     def used_nbytes(self) -> int:

@@ -272,6 +272,10 @@ class Buffers:
                 accelerator: Any = self.homes[side]
                 accelerator.finish(window.part(start, stop))
 
+    def finish_others(self, side: int, start: int, stop: int) -> None:
+        """Wait for the work on a range of the sides that have one buffer with a side."""
+        self.finish(self.alike(side) & ~(1 << side), start, stop)
+
     # --- allocations and copies -------------------------------------------------------------------
 
     def get(self, side: Side, start: int, stop: int, *, zeroed: bool) -> tuple[Window, Windows]:
@@ -286,6 +290,7 @@ class Buffers:
             return window, Windows(self.nbytes, window)
         if zeroed:
             # Just made for this access, or an interrupted access left it.
+            self.finish_others(side, 0, self.nbytes)
             self.home(side).zero(window.array)
         return window, windows
 
@@ -369,9 +374,8 @@ class Buffers:
     ) -> None:
         """Copy a range of one side into a window of another, unless it is the same; see `move`."""
         if window.common is not None:
-            alike = self.alike(side)
-            self.finish(alike & ~(1 << side), start, stop)
-            if alike >> origin & 1:
+            self.finish_others(side, start, stop)
+            if self.alike(side) >> origin & 1:
                 return
         whole = self.windows[origin].whole
         for each in self.within(origin, start, stop) if whole is None else (whole,):
@@ -392,7 +396,8 @@ class Buffers:
         self, source: Source | None, side: Side, window: Window, start: int, stop: int, reason: str
     ) -> None:
         """Fill a range of a window from a source, or with zeros; the accelerator's by an upload."""
-        # No side held these bytes, so no work reads them yet.
+        # No side held these bytes, but memory may still be used by work from before it was freed.
+        self.finish_others(side, start, stop)
         target = window.part(start, stop)
         home: Any = self.home(side) if side else HOST
         if source is None:
@@ -400,6 +405,7 @@ class Buffers:
             return
         if side and home.shared:
             # By the host, where it lies.
+            home.finish(target)
             there = home.share(target)
             side, target = (side, target) if there is None else (Side.HOST, there)
         if side:

@@ -381,7 +381,7 @@ def _prepare(
         _exchange(ledger, change, windows)
     if writes and window is not None and window.common is not None:
         # Work of others may still read what is about to be written.
-        buffers.finish(buffers.alike(side) & ~(1 << side), start, stop)
+        buffers.finish_others(side, start, stop)
     return after, window, uploads
 
 

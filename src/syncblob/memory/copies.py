@@ -60,11 +60,10 @@ def gather(ledger: Ledger, side: Side, layout: Layout, reason: str) -> Any:  # n
         buffers.share(side)
         ledger.meet(side, *reach)
     mine = buffers.alike(side)
-    others = mine & ~(1 << side)
     own = buffers.containing(side, *reach) if spans.common(*reach) & mine else None
     if own is not None:
         ledger.await_uploads(side, CONST, *reach)
-        buffers.finish(others, *reach)
+        buffers.finish_others(side, *reach)
         return home.compute(home.copy, own.view(home, layout, writable=False, own=True))
     dense = Layout.c_order(layout.shape, layout.dtype)
     try:
@@ -77,7 +76,7 @@ def gather(ledger: Ledger, side: Side, layout: Layout, reason: str) -> Any:  # n
         held = spans.common(part.start, part.stop)
         if held & mine:
             ledger.await_uploads(side, CONST, part.start, part.stop)
-            buffers.finish(others, part.start, part.stop)
+            buffers.finish_others(side, part.start, part.stop)
             window: Any = buffers.containing(side, part.start, part.stop)
             array = window.view(home, part, writable=False, own=True)
             c_order = Layout.c_order(part.shape, part.dtype)

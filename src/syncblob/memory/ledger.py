@@ -16,7 +16,7 @@ from syncblob._locks_lost_in_fork import LostLock, is_lost, notify
 from syncblob._source_lines import Place, user_instruction
 from syncblob.devices import Side, home_of
 from syncblob.devices.base import Home
-from syncblob.memory.buffers import NO_WINDOWS, Buffers
+from syncblob.memory.buffers import NO_WINDOWS, Buffers, Window
 from syncblob.memory.loans import NO_LOANS, Loans
 from syncblob.memory.operations import searches
 from syncblob.memory.sources import Source
@@ -290,6 +290,15 @@ class Ledger:
                 # Another thread has opened a log, which needs no lock.
                 self.revoke_shortcuts()
             return shortcut
+
+    def newest(self, side: Side, layout: Layout) -> Window | None:
+        """Return a side's window if a const access may read it as it is, else None."""
+        spans, reach = self.spans, layout.reach
+        window = self.buffers.containing(side, *reach) if self.usable(side, *reach)[0] else None
+        if side:
+            self.last_search = searches[0]
+        # Another thread may have evicted the side since, and made another buffer.
+        return window if self.spans is spans else None
 
     def _known_shortcut(self, key: tuple[Side, int, int], buffer: Any) -> Shortcut:
         """Return the shortcut of a range of a side, for its window."""

@@ -21,7 +21,7 @@ from syncblob.memory.changes import adopt, finish_write
 from syncblob.memory.copies import gather, pull, push, push_from_host
 from syncblob.memory.ledger import Ledger, Shortcut
 from syncblob.memory.loans import announcing
-from syncblob.memory.operations import is_written_elsewhere, reside, searches
+from syncblob.memory.operations import is_written_elsewhere, reside
 from syncblob.memory.room import compute, from_the_start, in_room
 from syncblob.memory.spans import Spans
 from syncblob.memory.state_machine import CONST, MUTABLE, OVERWRITE, Access, Head, head_over
@@ -307,13 +307,6 @@ class SyncedMemory(Ledger):
         """Return the windows of one side."""
         return self.buffers.windows[side].all
 
-    def newest(self, side: Side, layout: Layout) -> Window | None:
-        """Return a side's window if a const access may read it as it is, else None."""
-        spans, reach = self.spans, layout.reach
-        window = self.buffers.containing(side, *reach) if self.usable(side, *reach)[0] else None
-        # Another thread may have evicted the side since, and made another buffer.
-        return window if self.spans is spans else None
-
     def peek_at_source(self) -> NDArray[np.uint8] | None:
         """Return the bytes of the source, and keep nothing. The memory stays UNINITIALIZED.
 
@@ -349,8 +342,6 @@ class SyncedMemory(Ledger):
 
     def acquire(self, side: Side, access: Access, layout: Layout, reason: str) -> Any:
         """Prepare one side for an access, as `array` does, and return its window."""
-        if side:
-            self.last_search = searches[0]
         # To read what is there changes no state, so it needs no lock.
         buffer = None if open_logs or access is not CONST else self.newest(side, layout)
         return acquire(self, side, access, layout, reason) if buffer is None else buffer

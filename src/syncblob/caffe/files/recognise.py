@@ -23,7 +23,7 @@ from syncblob.caffe.files.file_types import MESSAGES, head_of, is_text, type_of
 from syncblob.caffe.messages.fields import LEGACY_NAMES, Write
 from syncblob.caffe.messages.pieces import Piece, Plan, require_size, write_pieces
 from syncblob.caffe.messages.read_blobproto import MessageIndex, wire_types_of
-from syncblob.caffe.messages.wire import Field, WireReader, WireType
+from syncblob.caffe.messages.wire import Contents, Field, WireReader, WireType
 from syncblob.errors import ModelFileError
 
 # The fields to look at: enough to tell what a file is, also of a graph with millions.
@@ -49,7 +49,7 @@ class Part:
 
     def __init__(self, reader: WireReader, start: int = 0, stop: int | None = None) -> None:
         self.reader = reader
-        self.contents = reader.contents
+        self.contents: Contents = reader.contents
         self.start = start
         self.stop: int = len(self.contents) if stop is None else stop
         self.damage: ModelFileError | None = None

@@ -648,3 +648,53 @@ def test_a_window_that_another_thread_evicts_before_there_is_an_array_over_it(wr
             thread.join()
         assert len(threads) == 1
         assert (np.array(view) == 1).all()
+
+
+@pytest.mark.usefixtures("limited", "small")
+@pytest.mark.parametrize("reach", [(0, 100), (35, 60), (10, 45)])
+def test_a_window_that_a_signal_handler_makes_before_another_one(monkeypatch, reach):
+    blob = numbered()
+    original = windows.commit
+
+    def interrupted(*args, **keywords):
+        monkeypatch.setattr(windows, "commit", original)
+        blob[slice(*reach)].mutable_gpu_data()[...] = -1
+        return original(*args, **keywords)
+
+    monkeypatch.setattr(windows, "commit", interrupted)
+    assert blob[30:40].gpu_data().tolist() == [
+        -1 if reach[0] <= i < reach[1] else i for i in range(30, 40)
+    ]
+    assert len(ranges(blob)) == 1
+    assert blob.tolist() == [-1 if reach[0] <= i < reach[1] else i for i in range(100)]
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda view: np.clip(view, 50, 60, out=view),
+        lambda view: view.__setitem__(np.arange(10) > -1, 50),
+        lambda view: view.scale_data(3),
+        lambda view: view.sort(),
+    ],
+)
+def test_a_signal_handler_that_gets_a_larger_window_before_a_write(limited, monkeypatch, write):
+    blob = numbered()
+    blob[10:20].on("cpu")[...] = np.arange(10, 0, -1)
+    expected = Blob(10, "int32")
+    expected[...] = np.arange(10, 0, -1)
+    write(expected)
+    blob[10:20].gpu_data()
+    compute = limited.compute
+
+    def interrupted(*args, **keywords):
+        monkeypatch.setattr(limited, "compute", compute)
+        blob[:40].gpu_data()
+        return compute(*args, **keywords)
+
+    monkeypatch.setattr(limited, "compute", interrupted)
+    write(blob[10:20])
+    assert limited.compute is compute
+    assert blob[10:20].tolist() == expected.tolist()
+    assert ranges(blob) == [(0, 40)]

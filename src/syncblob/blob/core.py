@@ -25,7 +25,6 @@ from syncblob.interop import export_numpy
 from syncblob.interop.adopt import adopt
 from syncblob.memory import CONST, FRESH, NO_SHORTCUT, Access, Shortcut, SyncedMemory, acquire, keep
 from syncblob.memory.accesses import expose
-from syncblob.memory.changes import finish_write
 from syncblob.memory.loans import BORROW, NO_LOANS
 from syncblob.transfers.verify import verifying
 
@@ -479,7 +478,7 @@ class BlobCore:
             return True
         return bool(ledger.uploads or ledger.loans.aliases(*reach, ~mine))
 
-    def finish_write(self, home: Home, reason: str, array: Any = None) -> bool:
+    def finish_write(self, home: Home, reason: str, array: Any) -> bool:
         """Finish a write of data in a home, made through an array of `array_in`.
 
         If the other side was read meanwhile, the written side becomes the newest again. Returns
@@ -487,18 +486,13 @@ class BlobCore:
         for a larger window. Then the caller has to write again.
         """
         held = self.known_memory
-        if held is not None and not (self.shortcut.writable and home is self.home):
-            layout = self.layout
-            side = held.side_of(home)
-            with held.lock:
-                start, stop = layout.reach
-                if array is not None and array.size:
-                    buffer = held.buffers.containing(side, start, stop)
-                    known = self.raw_array is array and self.shortcut.buffer is buffer
-                    if not known and (buffer is None or not home.overlap(array, buffer.array)):
-                        return False
-                finish_write(held, side, start, stop, reason)
-        return True
+        if held is None or (self.shortcut.writable and home is self.home):
+            return True
+        layout, side = self.layout, held.side_of(home)
+        with held.lock:
+            buffer = held.buffers.containing(side, *layout.reach)
+            known = self.raw_array is array and self.shortcut.buffer is buffer
+            return held.finish_write(side, layout, reason, None if known else array)
 
     def _attach(self, memory: SyncedMemory, layout: Layout) -> tuple[Shortcut, Any]:
         """Get the shortcut, and an array over its buffer; None if there is none."""

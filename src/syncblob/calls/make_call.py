@@ -18,7 +18,7 @@ from syncblob.calls.choose_home import home_of
 from syncblob.calls.index_checks import check_indices
 from syncblob.calls.nested import instances, mapped
 from syncblob.calls.operands import adopted, is_leaf, of_device, shape_only
-from syncblob.calls.results import Operand, forgets_newest, give, overwrite
+from syncblob.calls.results import Operand, end_write, forgets_newest, give, overwrite
 from syncblob.devices import HOST, supervisors
 from syncblob.interop.adopt import array_in
 from syncblob.memory import CONST, MUTABLE, compute, has_written
@@ -43,8 +43,8 @@ def make_call(rules: Rules, like: Any, args: Args, kwargs: Named) -> Any:
     try:
         result = call.run(arguments)
     finally:
-        for x in call.written:
-            x.finish_write(call.home, rules.name)
+        for x, array in call.written:
+            end_write(x, call.home, array, rules.name)
     return give(result, rules, like, call.home, call.operands)
 
 
@@ -71,8 +71,8 @@ class Call:
         self.name: str = rules.name
         self.like: BlobCore = like
         self.operands: list[Operand] = []
-        # The Blobs that are written.
-        self.written: list[BlobCore] = []
+        # The Blobs that are written, and their arrays.
+        self.written: list[tuple[BlobCore, Any]] = []
         # Targets, and the arrays to copy into them after a successful call.
         self.late: list[tuple[Any, Any]] = []
 
@@ -196,8 +196,8 @@ class Call:
                 array = compute(self.home, self.home.copy, self.read(target))
             self.late.append((target, array))
         elif isinstance(target, BlobCore):
-            self.written.append(target)
             array = target.array_in(self.home, MUTABLE, self.name)
+            self.written.append((target, array))
         self.operands.append((array, x))
         return array
 

@@ -17,7 +17,6 @@ from syncblob.calls.operands import adopted
 from syncblob.devices import HOST, Side, supervisors
 from syncblob.interop.adopt import can_adopt
 from syncblob.memory import MUTABLE, OVERWRITE, compute, has_written
-from syncblob.memory.changes import finish_write
 
 if TYPE_CHECKING:
     from syncblob._layout import Layout
@@ -95,7 +94,8 @@ def write_by(
     try:
         memory.home(side).compute(function, array, *arguments)
     finally:
-        finish_write(memory, side, *layout.reach, reason)
+        if not memory.finish_write(side, layout, reason, array):
+            memory.write(side, OVERWRITE, layout, reason, setitem, ..., array)
 
 
 # --- what a function returns ----------------------------------------------------------------------

@@ -17,7 +17,7 @@ from syncblob.arrays.native import buffer_of
 from syncblob.devices import Device, Side
 from syncblob.memory.accesses import acquire, alias, borrow, export_watched, note_alias
 from syncblob.memory.buffers import Window, Windows
-from syncblob.memory.changes import adopt
+from syncblob.memory.changes import adopt, finish_write
 from syncblob.memory.copies import gather, pull, push, push_from_host
 from syncblob.memory.ledger import Ledger, Shortcut
 from syncblob.memory.loans import announcing
@@ -375,6 +375,20 @@ class SyncedMemory(Ledger):
                 home.used(array, *args)
 
         acquire(self, side, access, layout, reason, fill)
+
+    def finish_write(self, side: Side, layout: Layout, reason: str, array: Any) -> bool:
+        """Finish a write of one side, made through an array of `array`.
+
+        Returns False if the array is given and its buffer has left the memory meanwhile, by an
+        eviction or for a larger window. Then the caller has to write again.
+        """
+        with self.lock:
+            if array is not None and array.size:
+                window = self.buffers.containing(side, *layout.reach)
+                if window is None or not self.home(side).overlap(array, window.array):
+                    return False
+            finish_write(self, side, *layout.reach, reason)
+        return True
 
     def lend(self, side: Side, access: Access, layout: Layout, reason: str) -> Any:
         """Return an array as `array` does, as a borrow: its write permission can be revoked."""

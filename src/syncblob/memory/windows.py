@@ -93,6 +93,9 @@ def _plan_growth(ledger: Ledger, side: Side, _access: Access, start: int, stop: 
     """Plan to make a window, which replaces those that it overlaps. The map stays."""
     buffers, before = ledger.buffers, ledger.spans
     windows = buffers.within(side, start, stop)
+    # A signal handler may have made larger ones since the caller looked.
+    start = min([start, *(window.start for window in windows)])
+    stop = max([stop, *(window.stop for window in windows)])
     # Other threads write without the lock. The shortcuts are revoked, so that none begins to.
     if windows and is_written_elsewhere(ledger):
         raise NotNowError(f"another thread is using {buffers.described()}")

@@ -105,6 +105,7 @@ class SimulatedBackend(NumpyHome, Accelerator):
         self._countdowns: dict[str, int] = {}
         self._default_stream: SimulatedStream | None = None
         self._streams = WeakList()
+        self._update_bounds()
         self.reset_counts()
 
     def share_memory(self, *, shared: bool) -> None:
@@ -133,7 +134,7 @@ class SimulatedBackend(NumpyHome, Accelerator):
     def _update_bounds(self) -> None:
         self.bounded: bool = self.shared or (self._capacity, self._limit) != (None, None)
         # Results count, and are late in shared memory, only if `compute` makes them.
-        self.plain: bool = not self.bounded
+        self.plain: bool = self.native and not self.bounded
 
     @property
     def used_nbytes(self) -> int:

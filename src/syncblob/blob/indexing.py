@@ -335,18 +335,19 @@ def _entry(x: Any) -> Any:
     if isinstance(x, BlobCore):
         integer = not x.shape and x.dtype.kind in "iu"
         return operator.index(x) if integer else x  # type: ignore[arg-type]  # every Blob has __index__
-    if is_array(x) and not is_on_device(x):
+    on_device = is_on_device(x)
+    if is_array(x) and not on_device:
         # NumPy asks a tensor of one element for an integer, even if it is a mask or has axes.
         array = native_array(x)[0]
         if array.ndim or array.dtype.kind == "b":
             return array
-    if not isinstance(x, bool):
+    if not (isinstance(x, bool) or (on_device and x.ndim)):
         try:
             return operator.index(x)
         except TypeError:
             # All tensors have the method.
             pass
-    if is_on_device(x):
+    if on_device:
         return x
     array = np.asarray(x)
     # NumPy raises for what is no index, and names what is one.

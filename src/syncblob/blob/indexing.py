@@ -341,7 +341,7 @@ def _entry(x: Any) -> Any:
         array = native_array(x)[0]
         if array.ndim or array.dtype.kind == "b":
             return array
-    if not (isinstance(x, bool) or (on_device and x.ndim)):
+    if not (isinstance(x, (bool, np.bool)) or (on_device and x.ndim)):
         try:
             return operator.index(x)
         except TypeError:

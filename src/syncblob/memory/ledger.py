@@ -16,7 +16,7 @@ from syncblob._locks_lost_in_fork import LostLock, is_lost, notify
 from syncblob._source_lines import Place, user_instruction
 from syncblob.devices import Side, home_of
 from syncblob.devices.base import Home
-from syncblob.memory.buffers import NO_WINDOWS, Buffers, Window
+from syncblob.memory.buffers import Buffers, Window
 from syncblob.memory.loans import NO_LOANS, Loans
 from syncblob.memory.operations import searches
 from syncblob.memory.sources import Source
@@ -260,9 +260,7 @@ class Ledger:
             return NO_SHORTCUT
         # Use `with`: after a plain `acquire()` an interrupt could leave the lock held.
         with self.lock:
-            if not self.follows_logs and len(buffers.windows) > 1 + buffers.windows.count(
-                NO_WINDOWS
-            ):
+            if not self.follows_logs and buffers.on_several_sides:
                 # Only memories with buffers on several sides tell logs anything.
                 followers.add(self)
                 self.follows_logs = True

@@ -20,6 +20,7 @@ from syncblob.devices import (
     CPU,
     HOST,
     POISON,
+    Accelerator,
     SimulatedBackend,
     accelerator,
     cuda,
@@ -27,6 +28,7 @@ from syncblob.devices import (
     simulated,
     unregister,
 )
+from syncblob.devices.host import NumpyHome
 
 without_cuda = pytest.mark.skipif(cuda.device_count() > 0, reason="there is a CUDA device here")
 
@@ -365,3 +367,20 @@ def test_an_interrupt_of_a_copy_that_is_made_at_once_leaves_the_blob_as_it_was(
             blob.prefetch()
     assert blob.head is Head.HEAD_AT_CPU
     assert blob.gpu_data().tolist() == [1, 1, 1]
+
+
+class _Bounded(NumpyHome, Accelerator):
+    bounded = True
+
+
+class _NotNative(SimulatedBackend):
+    native = False
+
+
+@pytest.mark.parametrize("backend", [_Bounded, _NotNative])
+def test_a_backend_that_counts_its_memory_or_is_not_numpys_computes_by_itself(
+    backend: type[Accelerator],
+) -> None:
+    assert not backend.plain
+    assert SimulatedBackend.plain
+    assert HOST.plain

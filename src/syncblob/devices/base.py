@@ -95,7 +95,8 @@ class Home(ABC):
     device: Device
     # Whether NumPy's functions can be called directly on arrays here.
     native: bool
-    # Whether they can be called without `compute`, which has nothing to count or to delay.
+    # Whether they can be called without `compute`, which has nothing to count or to delay. A class
+    # derives this from `native` and `bounded`; an object that changes these changes it, too.
     plain: bool = False
     # Whether `compute` notes itself which arrays are used, so that it can be given those at hand.
     queues: bool = False
@@ -115,6 +116,11 @@ class Home(ABC):
     namespace: ModuleType
     # Whether its memory is that of the host. A Blob has one buffer for such homes.
     shared: bool = False
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        """Derive `plain`."""
+        super().__init_subclass__(**keywords)
+        cls.plain = getattr(cls, "native", False) and not cls.bounded
 
     def can_hold(self, nbytes: int) -> bool:
         """Return whether an allocation could succeed if nothing else was there."""

@@ -40,7 +40,6 @@ class NumpyHome(Home):
     """A home whose buffers are NumPy arrays."""
 
     native = True
-    plain = True
     bounded = False
     namespace: ModuleType = np
 

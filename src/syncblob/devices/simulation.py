@@ -105,7 +105,6 @@ class SimulatedBackend(NumpyHome, Accelerator):
         self._countdowns: dict[str, int] = {}
         self._default_stream: SimulatedStream | None = None
         self._streams = WeakList()
-        self._update_bounds()
         self.reset_counts()
 
     def share_memory(self, *, shared: bool) -> None:

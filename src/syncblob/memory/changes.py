@@ -100,6 +100,15 @@ class Change(NamedTuple):
     needed: int | None = None
 
 
+class Written:
+    """Whether the contents of a change have been written.
+
+    No signal handler can run between the write and the assignment of this attribute.
+    """
+
+    done = False
+
+
 def plan(  # noqa: C901, PLR0912  # the usual access is planned without a call
     ledger: Ledger,
     side: Side,
@@ -270,10 +279,10 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
     The planner gets the ledger, side, access, start, stop and `argument`, unless that is None, when
     nothing else can change the state any more. `reason` is the name of the access for the log and
     the history; empty if the history does not have such changes. `fill` writes into the window, its
-    first argument, and appends to a list, the second, when it has written.
+    first argument, and sets `done` of its second when it has written.
     """
     revoked: list[Loan] = []
-    written: list[object] = []
+    written = Written()
     change: Change | None = None
     buffers, done = ledger.buffers, False
     try:
@@ -331,7 +340,7 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
                 # Another thread has revoked the shortcuts meanwhile, which needs no lock.
                 ledger.revoke_shortcuts()
     except BaseException as error:
-        _undo(ledger, change, revoked, done or written)
+        _undo(ledger, change, revoked, done=done, written=written.done)
         if isinstance(error, MemoryError):
             buffers.explain_shortage(error, side, change and change.needed, reason, layout)
         raise
@@ -419,7 +428,7 @@ def _tell_logs(ledger: Ledger, change: Change, epoch: object) -> tuple[int, obje
 
 
 def _fill(
-    ledger: Ledger, change: Change, window: Any, fill: Callable[..., None], written: list[object]
+    ledger: Ledger, change: Change, window: Any, fill: Callable[..., None], written: Written
 ) -> None:
     """Write into a window, of which other sides may hold bytes: perhaps only in part."""
     before, mine = change.before, 1 << change.side
@@ -448,11 +457,13 @@ def _clean_up(
     return not (rare or (loans.live and loans.may_be_written))
 
 
-def _undo(ledger: Ledger, change: Change | None, revoked: list[Loan], done: object) -> None:
-    """Undo what a change that failed has prepared, unless it is `done`, or has been written."""
-    if done is True:
+def _undo(
+    ledger: Ledger, change: Change | None, revoked: list[Loan], *, done: bool, written: bool
+) -> None:
+    """Undo what a change that failed has prepared, unless it is done, or has been written."""
+    if done:
         return
-    if done and change is not None:
+    if written and change is not None:
         # An interrupt came right after the write. The parts that this side held before have the
         # new contents already, so the whole range must have them.
         ledger.spans = change.after

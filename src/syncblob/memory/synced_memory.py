@@ -361,14 +361,14 @@ class SyncedMemory(Ledger):
         until it has returned. So even after an interrupt the contents are the old or the new ones.
         """
 
-        def fill(buffer: Window, written: list[object] | None = None) -> None:
+        def fill(buffer: Window, written: Any = None) -> None:
             home = self.buffers.home(side)
             array = buffer.view(home, layout, writable=True, own=True)
             if written is None:
                 home.compute(function, array, *args)
                 return
             # One call in C makes both calls, so that no signal handler can run between them.
-            calls = partial(function, array, *args), partial(written.append, object())
+            calls = partial(function, array, *args), partial(setattr, written, "done", True)
             try:
                 home.compute(deque, map(operator.call, calls), 0)
             finally:

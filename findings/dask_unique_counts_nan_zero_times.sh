@@ -20,7 +20,8 @@ np.testing.assert_array_equal(values[inverse], x)
 assert counts.tolist() == [2, 1, 2]
 
 lazy = da.from_array(x, chunks=len(x))
-values, inverse, counts = (part.compute() for part in da.unique(lazy, return_inverse=True, return_counts=True))
+parts = da.unique(lazy, return_inverse=True, return_counts=True)
+values, inverse, counts = (part.compute() for part in parts)
 print(values.tolist(), counts.tolist(), values[inverse].tolist())
 np.testing.assert_array_equal(values, [1, 2, np.nan])
 assert counts.tolist() == [2, 1, 0]

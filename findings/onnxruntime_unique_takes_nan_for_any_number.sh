@@ -20,7 +20,9 @@ model = onnx.parser.parse_model(
     '<ir_version: 10, opset_import: ["": 11]> graph (float[n] x) => (float[m] values, int64[m] counts)'
     "{values, first, inverse, counts = Unique(x)}"
 )
-runtime = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+runtime = onnxruntime.InferenceSession(
+    model.SerializeToString(), providers=["CPUExecutionProvider"]
+)
 nan = np.nan
 for numbers, seen_values, seen_counts in (
     ([nan, 1, 2, 3], [nan], [4]),

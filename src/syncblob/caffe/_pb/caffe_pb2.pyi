@@ -109,6 +109,314 @@ class NetParameter(_message.Message):
     layer: _containers.RepeatedCompositeFieldContainer[LayerParameter]
     def __init__(self, name: _Optional[str] = ..., layers: _Optional[_Iterable[_Union[V1LayerParameter, _Mapping[str, _Any]]]] = ..., input: _Optional[_Iterable[str]] = ..., input_dim: _Optional[_Iterable[int]] = ..., force_backward: bool = ..., state: _Optional[_Union[NetState, _Mapping[str, _Any]]] = ..., debug_info: bool = ..., input_shape: _Optional[_Iterable[_Union[BlobShape, _Mapping[str, _Any]]]] = ..., layer: _Optional[_Iterable[_Union[LayerParameter, _Mapping[str, _Any]]]] = ...) -> None: ...
 
+class ForkLayer(_message.Message):
+    __slots__ = ("interp_param", "reorg_param", "relu6_param", "correlation_param", "resample_param", "bn_param", "shuffle_channel_param", "permute_param", "prior_box_param", "detection_output_param", "norm_param", "normalize_param", "psroi_pooling_param", "roi_pooling_param", "upsample_param", "pad_type")
+    INTERP_PARAM_FIELD_NUMBER: _ClassVar[int]
+    REORG_PARAM_FIELD_NUMBER: _ClassVar[int]
+    RELU6_PARAM_FIELD_NUMBER: _ClassVar[int]
+    CORRELATION_PARAM_FIELD_NUMBER: _ClassVar[int]
+    RESAMPLE_PARAM_FIELD_NUMBER: _ClassVar[int]
+    BN_PARAM_FIELD_NUMBER: _ClassVar[int]
+    SHUFFLE_CHANNEL_PARAM_FIELD_NUMBER: _ClassVar[int]
+    PERMUTE_PARAM_FIELD_NUMBER: _ClassVar[int]
+    PRIOR_BOX_PARAM_FIELD_NUMBER: _ClassVar[int]
+    DETECTION_OUTPUT_PARAM_FIELD_NUMBER: _ClassVar[int]
+    NORM_PARAM_FIELD_NUMBER: _ClassVar[int]
+    NORMALIZE_PARAM_FIELD_NUMBER: _ClassVar[int]
+    PSROI_POOLING_PARAM_FIELD_NUMBER: _ClassVar[int]
+    ROI_POOLING_PARAM_FIELD_NUMBER: _ClassVar[int]
+    UPSAMPLE_PARAM_FIELD_NUMBER: _ClassVar[int]
+    PAD_TYPE_FIELD_NUMBER: _ClassVar[int]
+    interp_param: InterpParameter
+    reorg_param: ReorgParameter
+    relu6_param: ReLUParameter
+    correlation_param: CorrelationParameter
+    resample_param: ResampleParameter
+    bn_param: BNParameter
+    shuffle_channel_param: ShuffleChannelParameter
+    permute_param: PermuteParameter
+    prior_box_param: PriorBoxParameter
+    detection_output_param: DetectionOutputParameter
+    norm_param: NormalizeParameter
+    normalize_param: VectorNormParameter
+    psroi_pooling_param: PSROIPoolingParameter
+    roi_pooling_param: ROIPoolingParameter
+    upsample_param: UpsampleParameter
+    pad_type: int
+    def __init__(self, interp_param: _Optional[_Union[InterpParameter, _Mapping[str, _Any]]] = ..., reorg_param: _Optional[_Union[ReorgParameter, _Mapping[str, _Any]]] = ..., relu6_param: _Optional[_Union[ReLUParameter, _Mapping[str, _Any]]] = ..., correlation_param: _Optional[_Union[CorrelationParameter, _Mapping[str, _Any]]] = ..., resample_param: _Optional[_Union[ResampleParameter, _Mapping[str, _Any]]] = ..., bn_param: _Optional[_Union[BNParameter, _Mapping[str, _Any]]] = ..., shuffle_channel_param: _Optional[_Union[ShuffleChannelParameter, _Mapping[str, _Any]]] = ..., permute_param: _Optional[_Union[PermuteParameter, _Mapping[str, _Any]]] = ..., prior_box_param: _Optional[_Union[PriorBoxParameter, _Mapping[str, _Any]]] = ..., detection_output_param: _Optional[_Union[DetectionOutputParameter, _Mapping[str, _Any]]] = ..., norm_param: _Optional[_Union[NormalizeParameter, _Mapping[str, _Any]]] = ..., normalize_param: _Optional[_Union[VectorNormParameter, _Mapping[str, _Any]]] = ..., psroi_pooling_param: _Optional[_Union[PSROIPoolingParameter, _Mapping[str, _Any]]] = ..., roi_pooling_param: _Optional[_Union[ROIPoolingParameter, _Mapping[str, _Any]]] = ..., upsample_param: _Optional[_Union[UpsampleParameter, _Mapping[str, _Any]]] = ..., pad_type: _Optional[int] = ...) -> None: ...
+
+class ReorgParameter(_message.Message):
+    __slots__ = ("stride", "reverse")
+    STRIDE_FIELD_NUMBER: _ClassVar[int]
+    REVERSE_FIELD_NUMBER: _ClassVar[int]
+    stride: int
+    reverse: bool
+    def __init__(self, stride: _Optional[int] = ..., reverse: bool = ...) -> None: ...
+
+class CorrelationParameter(_message.Message):
+    __slots__ = ("pad", "kernel_size", "max_displacement", "stride_1", "stride_2", "do_abs", "single_direction", "correlation_type")
+    class CorrelationType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        MULTIPLY: _ClassVar[CorrelationParameter.CorrelationType]
+        SUBTRACT: _ClassVar[CorrelationParameter.CorrelationType]
+    MULTIPLY: CorrelationParameter.CorrelationType
+    SUBTRACT: CorrelationParameter.CorrelationType
+    PAD_FIELD_NUMBER: _ClassVar[int]
+    KERNEL_SIZE_FIELD_NUMBER: _ClassVar[int]
+    MAX_DISPLACEMENT_FIELD_NUMBER: _ClassVar[int]
+    STRIDE_1_FIELD_NUMBER: _ClassVar[int]
+    STRIDE_2_FIELD_NUMBER: _ClassVar[int]
+    DO_ABS_FIELD_NUMBER: _ClassVar[int]
+    SINGLE_DIRECTION_FIELD_NUMBER: _ClassVar[int]
+    CORRELATION_TYPE_FIELD_NUMBER: _ClassVar[int]
+    pad: int
+    kernel_size: int
+    max_displacement: int
+    stride_1: int
+    stride_2: int
+    do_abs: bool
+    single_direction: int
+    correlation_type: CorrelationParameter.CorrelationType
+    def __init__(self, pad: _Optional[int] = ..., kernel_size: _Optional[int] = ..., max_displacement: _Optional[int] = ..., stride_1: _Optional[int] = ..., stride_2: _Optional[int] = ..., do_abs: bool = ..., single_direction: _Optional[int] = ..., correlation_type: _Optional[_Union[CorrelationParameter.CorrelationType, str]] = ...) -> None: ...
+
+class ResampleParameter(_message.Message):
+    __slots__ = ("width", "height", "type", "antialias", "factor")
+    class ResampleType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        NEAREST: _ClassVar[ResampleParameter.ResampleType]
+        LINEAR: _ClassVar[ResampleParameter.ResampleType]
+        CUBIC: _ClassVar[ResampleParameter.ResampleType]
+        AREA: _ClassVar[ResampleParameter.ResampleType]
+    NEAREST: ResampleParameter.ResampleType
+    LINEAR: ResampleParameter.ResampleType
+    CUBIC: ResampleParameter.ResampleType
+    AREA: ResampleParameter.ResampleType
+    WIDTH_FIELD_NUMBER: _ClassVar[int]
+    HEIGHT_FIELD_NUMBER: _ClassVar[int]
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    ANTIALIAS_FIELD_NUMBER: _ClassVar[int]
+    FACTOR_FIELD_NUMBER: _ClassVar[int]
+    width: int
+    height: int
+    type: ResampleParameter.ResampleType
+    antialias: bool
+    factor: float
+    def __init__(self, width: _Optional[int] = ..., height: _Optional[int] = ..., type: _Optional[_Union[ResampleParameter.ResampleType, str]] = ..., antialias: bool = ..., factor: _Optional[float] = ...) -> None: ...
+
+class BNParameter(_message.Message):
+    __slots__ = ("slope_filler", "bias_filler", "momentum", "eps", "frozen", "engine", "scale_filler", "shift_filler", "bn_mode")
+    class Engine(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        DEFAULT: _ClassVar[BNParameter.Engine]
+        CAFFE: _ClassVar[BNParameter.Engine]
+        CUDNN: _ClassVar[BNParameter.Engine]
+    DEFAULT: BNParameter.Engine
+    CAFFE: BNParameter.Engine
+    CUDNN: BNParameter.Engine
+    class BNMode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        LEARN: _ClassVar[BNParameter.BNMode]
+        INFERENCE: _ClassVar[BNParameter.BNMode]
+    LEARN: BNParameter.BNMode
+    INFERENCE: BNParameter.BNMode
+    SLOPE_FILLER_FIELD_NUMBER: _ClassVar[int]
+    BIAS_FILLER_FIELD_NUMBER: _ClassVar[int]
+    MOMENTUM_FIELD_NUMBER: _ClassVar[int]
+    EPS_FIELD_NUMBER: _ClassVar[int]
+    FROZEN_FIELD_NUMBER: _ClassVar[int]
+    ENGINE_FIELD_NUMBER: _ClassVar[int]
+    SCALE_FILLER_FIELD_NUMBER: _ClassVar[int]
+    SHIFT_FILLER_FIELD_NUMBER: _ClassVar[int]
+    BN_MODE_FIELD_NUMBER: _ClassVar[int]
+    slope_filler: FillerParameter
+    bias_filler: FillerParameter
+    momentum: float
+    eps: float
+    frozen: bool
+    engine: BNParameter.Engine
+    scale_filler: FillerParameter
+    shift_filler: FillerParameter
+    bn_mode: BNParameter.BNMode
+    def __init__(self, slope_filler: _Optional[_Union[FillerParameter, _Mapping[str, _Any]]] = ..., bias_filler: _Optional[_Union[FillerParameter, _Mapping[str, _Any]]] = ..., momentum: _Optional[float] = ..., eps: _Optional[float] = ..., frozen: bool = ..., engine: _Optional[_Union[BNParameter.Engine, str]] = ..., scale_filler: _Optional[_Union[FillerParameter, _Mapping[str, _Any]]] = ..., shift_filler: _Optional[_Union[FillerParameter, _Mapping[str, _Any]]] = ..., bn_mode: _Optional[_Union[BNParameter.BNMode, str]] = ...) -> None: ...
+
+class ShuffleChannelParameter(_message.Message):
+    __slots__ = ("group",)
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    group: int
+    def __init__(self, group: _Optional[int] = ...) -> None: ...
+
+class DetectionOutputParameter(_message.Message):
+    __slots__ = ("num_classes", "share_location", "background_label_id", "nms_param", "save_output_param", "code_type", "keep_top_k", "variance_encoded_in_target", "confidence_threshold", "visualize", "visualize_threshold", "save_file")
+    class CodeType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        CORNER: _ClassVar[DetectionOutputParameter.CodeType]
+        CENTER_SIZE: _ClassVar[DetectionOutputParameter.CodeType]
+        CORNER_SIZE: _ClassVar[DetectionOutputParameter.CodeType]
+    CORNER: DetectionOutputParameter.CodeType
+    CENTER_SIZE: DetectionOutputParameter.CodeType
+    CORNER_SIZE: DetectionOutputParameter.CodeType
+    class NonMaximumSuppressionParameter(_message.Message):
+        __slots__ = ("nms_threshold", "top_k", "eta")
+        NMS_THRESHOLD_FIELD_NUMBER: _ClassVar[int]
+        TOP_K_FIELD_NUMBER: _ClassVar[int]
+        ETA_FIELD_NUMBER: _ClassVar[int]
+        nms_threshold: float
+        top_k: int
+        eta: float
+        def __init__(self, nms_threshold: _Optional[float] = ..., top_k: _Optional[int] = ..., eta: _Optional[float] = ...) -> None: ...
+    class SaveOutputParameter(_message.Message):
+        __slots__ = ("output_directory", "output_name_prefix", "output_format", "label_map_file", "name_size_file", "num_test_image")
+        OUTPUT_DIRECTORY_FIELD_NUMBER: _ClassVar[int]
+        OUTPUT_NAME_PREFIX_FIELD_NUMBER: _ClassVar[int]
+        OUTPUT_FORMAT_FIELD_NUMBER: _ClassVar[int]
+        LABEL_MAP_FILE_FIELD_NUMBER: _ClassVar[int]
+        NAME_SIZE_FILE_FIELD_NUMBER: _ClassVar[int]
+        NUM_TEST_IMAGE_FIELD_NUMBER: _ClassVar[int]
+        output_directory: bytes
+        output_name_prefix: bytes
+        output_format: bytes
+        label_map_file: bytes
+        name_size_file: bytes
+        num_test_image: int
+        def __init__(self, output_directory: _Optional[bytes] = ..., output_name_prefix: _Optional[bytes] = ..., output_format: _Optional[bytes] = ..., label_map_file: _Optional[bytes] = ..., name_size_file: _Optional[bytes] = ..., num_test_image: _Optional[int] = ...) -> None: ...
+    NUM_CLASSES_FIELD_NUMBER: _ClassVar[int]
+    SHARE_LOCATION_FIELD_NUMBER: _ClassVar[int]
+    BACKGROUND_LABEL_ID_FIELD_NUMBER: _ClassVar[int]
+    NMS_PARAM_FIELD_NUMBER: _ClassVar[int]
+    SAVE_OUTPUT_PARAM_FIELD_NUMBER: _ClassVar[int]
+    CODE_TYPE_FIELD_NUMBER: _ClassVar[int]
+    KEEP_TOP_K_FIELD_NUMBER: _ClassVar[int]
+    VARIANCE_ENCODED_IN_TARGET_FIELD_NUMBER: _ClassVar[int]
+    CONFIDENCE_THRESHOLD_FIELD_NUMBER: _ClassVar[int]
+    VISUALIZE_FIELD_NUMBER: _ClassVar[int]
+    VISUALIZE_THRESHOLD_FIELD_NUMBER: _ClassVar[int]
+    SAVE_FILE_FIELD_NUMBER: _ClassVar[int]
+    num_classes: int
+    share_location: bool
+    background_label_id: int
+    nms_param: DetectionOutputParameter.NonMaximumSuppressionParameter
+    save_output_param: DetectionOutputParameter.SaveOutputParameter
+    code_type: DetectionOutputParameter.CodeType
+    keep_top_k: int
+    variance_encoded_in_target: bool
+    confidence_threshold: float
+    visualize: bool
+    visualize_threshold: float
+    save_file: bytes
+    def __init__(self, num_classes: _Optional[int] = ..., share_location: bool = ..., background_label_id: _Optional[int] = ..., nms_param: _Optional[_Union[DetectionOutputParameter.NonMaximumSuppressionParameter, _Mapping[str, _Any]]] = ..., save_output_param: _Optional[_Union[DetectionOutputParameter.SaveOutputParameter, _Mapping[str, _Any]]] = ..., code_type: _Optional[_Union[DetectionOutputParameter.CodeType, str]] = ..., keep_top_k: _Optional[int] = ..., variance_encoded_in_target: bool = ..., confidence_threshold: _Optional[float] = ..., visualize: bool = ..., visualize_threshold: _Optional[float] = ..., save_file: _Optional[bytes] = ...) -> None: ...
+
+class VectorNormParameter(_message.Message):
+    __slots__ = ("normalize_type", "fix_gradient", "bp_norm")
+    NORMALIZE_TYPE_FIELD_NUMBER: _ClassVar[int]
+    FIX_GRADIENT_FIELD_NUMBER: _ClassVar[int]
+    BP_NORM_FIELD_NUMBER: _ClassVar[int]
+    normalize_type: bytes
+    fix_gradient: bool
+    bp_norm: bool
+    def __init__(self, normalize_type: _Optional[bytes] = ..., fix_gradient: bool = ..., bp_norm: bool = ...) -> None: ...
+
+class PSROIPoolingParameter(_message.Message):
+    __slots__ = ("spatial_scale", "output_dim", "group_size")
+    SPATIAL_SCALE_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_DIM_FIELD_NUMBER: _ClassVar[int]
+    GROUP_SIZE_FIELD_NUMBER: _ClassVar[int]
+    spatial_scale: float
+    output_dim: int
+    group_size: int
+    def __init__(self, spatial_scale: _Optional[float] = ..., output_dim: _Optional[int] = ..., group_size: _Optional[int] = ...) -> None: ...
+
+class UpsampleParameter(_message.Message):
+    __slots__ = ("scale", "scale_h", "scale_w", "pad_out_h", "pad_out_w", "upsample_h", "upsample_w")
+    SCALE_FIELD_NUMBER: _ClassVar[int]
+    SCALE_H_FIELD_NUMBER: _ClassVar[int]
+    SCALE_W_FIELD_NUMBER: _ClassVar[int]
+    PAD_OUT_H_FIELD_NUMBER: _ClassVar[int]
+    PAD_OUT_W_FIELD_NUMBER: _ClassVar[int]
+    UPSAMPLE_H_FIELD_NUMBER: _ClassVar[int]
+    UPSAMPLE_W_FIELD_NUMBER: _ClassVar[int]
+    scale: int
+    scale_h: int
+    scale_w: int
+    pad_out_h: bool
+    pad_out_w: bool
+    upsample_h: int
+    upsample_w: int
+    def __init__(self, scale: _Optional[int] = ..., scale_h: _Optional[int] = ..., scale_w: _Optional[int] = ..., pad_out_h: bool = ..., pad_out_w: bool = ..., upsample_h: _Optional[int] = ..., upsample_w: _Optional[int] = ...) -> None: ...
+
+class InterpParameter(_message.Message):
+    __slots__ = ("height", "width", "zoom_factor", "shrink_factor", "pad_beg", "pad_end")
+    HEIGHT_FIELD_NUMBER: _ClassVar[int]
+    WIDTH_FIELD_NUMBER: _ClassVar[int]
+    ZOOM_FACTOR_FIELD_NUMBER: _ClassVar[int]
+    SHRINK_FACTOR_FIELD_NUMBER: _ClassVar[int]
+    PAD_BEG_FIELD_NUMBER: _ClassVar[int]
+    PAD_END_FIELD_NUMBER: _ClassVar[int]
+    height: int
+    width: int
+    zoom_factor: int
+    shrink_factor: int
+    pad_beg: int
+    pad_end: int
+    def __init__(self, height: _Optional[int] = ..., width: _Optional[int] = ..., zoom_factor: _Optional[int] = ..., shrink_factor: _Optional[int] = ..., pad_beg: _Optional[int] = ..., pad_end: _Optional[int] = ...) -> None: ...
+
+class PermuteParameter(_message.Message):
+    __slots__ = ("order",)
+    ORDER_FIELD_NUMBER: _ClassVar[int]
+    order: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, order: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class PriorBoxParameter(_message.Message):
+    __slots__ = ("min_size", "max_size", "aspect_ratio", "flip", "clip", "variance", "img_size", "img_h", "img_w", "step", "step_h", "step_w", "offset")
+    MIN_SIZE_FIELD_NUMBER: _ClassVar[int]
+    MAX_SIZE_FIELD_NUMBER: _ClassVar[int]
+    ASPECT_RATIO_FIELD_NUMBER: _ClassVar[int]
+    FLIP_FIELD_NUMBER: _ClassVar[int]
+    CLIP_FIELD_NUMBER: _ClassVar[int]
+    VARIANCE_FIELD_NUMBER: _ClassVar[int]
+    IMG_SIZE_FIELD_NUMBER: _ClassVar[int]
+    IMG_H_FIELD_NUMBER: _ClassVar[int]
+    IMG_W_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    STEP_H_FIELD_NUMBER: _ClassVar[int]
+    STEP_W_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    min_size: _containers.RepeatedScalarFieldContainer[float]
+    max_size: _containers.RepeatedScalarFieldContainer[float]
+    aspect_ratio: _containers.RepeatedScalarFieldContainer[float]
+    flip: bool
+    clip: bool
+    variance: _containers.RepeatedScalarFieldContainer[float]
+    img_size: int
+    img_h: int
+    img_w: int
+    step: float
+    step_h: float
+    step_w: float
+    offset: float
+    def __init__(self, min_size: _Optional[_Iterable[float]] = ..., max_size: _Optional[_Iterable[float]] = ..., aspect_ratio: _Optional[_Iterable[float]] = ..., flip: bool = ..., clip: bool = ..., variance: _Optional[_Iterable[float]] = ..., img_size: _Optional[int] = ..., img_h: _Optional[int] = ..., img_w: _Optional[int] = ..., step: _Optional[float] = ..., step_h: _Optional[float] = ..., step_w: _Optional[float] = ..., offset: _Optional[float] = ...) -> None: ...
+
+class NormalizeParameter(_message.Message):
+    __slots__ = ("across_spatial", "scale_filler", "channel_shared", "eps")
+    ACROSS_SPATIAL_FIELD_NUMBER: _ClassVar[int]
+    SCALE_FILLER_FIELD_NUMBER: _ClassVar[int]
+    CHANNEL_SHARED_FIELD_NUMBER: _ClassVar[int]
+    EPS_FIELD_NUMBER: _ClassVar[int]
+    across_spatial: bool
+    scale_filler: FillerParameter
+    channel_shared: bool
+    eps: float
+    def __init__(self, across_spatial: bool = ..., scale_filler: _Optional[_Union[FillerParameter, _Mapping[str, _Any]]] = ..., channel_shared: bool = ..., eps: _Optional[float] = ...) -> None: ...
+
+class ROIPoolingParameter(_message.Message):
+    __slots__ = ("pooled_h", "pooled_w", "spatial_scale")
+    POOLED_H_FIELD_NUMBER: _ClassVar[int]
+    POOLED_W_FIELD_NUMBER: _ClassVar[int]
+    SPATIAL_SCALE_FIELD_NUMBER: _ClassVar[int]
+    pooled_h: int
+    pooled_w: int
+    spatial_scale: float
+    def __init__(self, pooled_h: _Optional[int] = ..., pooled_w: _Optional[int] = ..., spatial_scale: _Optional[float] = ...) -> None: ...
+
 class NetState(_message.Message):
     __slots__ = ("phase", "level", "stage")
     PHASE_FIELD_NUMBER: _ClassVar[int]

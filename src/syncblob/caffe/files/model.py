@@ -198,8 +198,12 @@ class ModelFile(MutableMapping[str, Layer]):
     def infer_shapes(self, shapes: Mapping[str, Sequence[int]] | None = None) -> NetShapes:
         """Compute the shapes of the layers' outputs and weights, as Caffe would allocate them.
 
-        Reads no values, runs nothing, and does not change the model. Of the types of forks,
-        DepthwiseConvolution has shapes.
+        Reads no values, runs nothing, and does not change the model. Some types of forks have
+        shapes too: Axpy, BN, ConvolutionDepthwise, Correlation, DepthwiseConvolution,
+        DetectionOutput, Interp, Normalize, PSROIPooling, Permute, PriorBox, Proposal (and py-
+        faster-rcnn's ProposalLayer), ROIPooling, ReLU6, Reorg, Resample, ShuffleChannel and
+        Upsample. If their settings matter, read the definition by ``read_prototxt(path,
+        forks=True)``.
 
         Parameters
         ----------

@@ -18,7 +18,7 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
-from syncblob.caffe._pb.caffe_pb2 import NetParameter, PoolingParameter, SolverParameter
+from syncblob.caffe._pb.caffe_pb2 import ForkLayer, NetParameter, PoolingParameter, SolverParameter
 from syncblob.caffe.messages.file_objects import Source, name_of, open_source, replacing
 from syncblob.caffe.messages.string_fields import (
     parse,
@@ -64,6 +64,10 @@ def read_prototxt(
     forks
         Whether to apply the rules of well-known forks. ``ceil_mode`` of a pooling becomes
         ``round_mode``; ``hole``, ``hole_h`` and ``hole_w`` of a convolution become ``dilation``.
+        ``pad_type``, and the settings of the types BN, Correlation, DetectionOutput, Interp,
+        Normalize, PSROIPooling, Permute, PriorBox, ROIPooling, ReLU6, Reorg, Resample,
+        ShuffleChannel and Upsample, are kept for `ModelFile.infer_shapes` as unknown fields of the
+        layer, which `write_prototxt` has no names for.
 
     Raises
     ------
@@ -191,10 +195,11 @@ def _parse(text: str, kind: type[M], *, ignore_unknown: bool, forks: bool) -> M:
             if not ignore_unknown or not found or slip or len(values) == _MOST_VALUES:
                 raise
             values += ((found[1], found[2]),)
-    if forks:
-        translate(read)
+    kept = translate(read) if forks else ()
     message: M = parse(kind, read.SerializePartialToString())
     message.DiscardUnknownFields()  # values that an enum lacks
+    for layer, settings in zip(getattr(message, "layer", ()), kept, strict=False):
+        layer.MergeFromString(settings)
     return message
 
 
@@ -220,8 +225,8 @@ def _explain(error: text_format.ParseError, lines: list[str], kind: type[M]) -> 
 _FIRST_NUMBER = 10_000
 """Caffe's messages have smaller numbers of fields and of enum values."""
 _FORK_FIELDS = {
-    "PoolingParameter": ("ceil_mode",),
-    "ConvolutionParameter": ("hole", "hole_h", "hole_w"),  # of DeepLab
+    "PoolingParameter": ("ceil_mode", "pad_type"),  # of synopsys-caffe
+    "ConvolutionParameter": ("hole", "hole_h", "hole_w", "pad_type"),  # the first three of DeepLab
 }
 
 
@@ -235,6 +240,12 @@ def twin(name: str, *, forks: bool, values: tuple[tuple[str, str], ...] = ()) ->
             if field.type == field.TYPE_STRING:
                 field.type = field.TYPE_BYTES
     if forks:
+        settings = messages[ForkLayer.DESCRIPTOR.name].field
+        for number, field in enumerate(settings, _FIRST_NUMBER):
+            if field.name == "pad_type":
+                continue
+            messages["LayerParameter"].field.add().MergeFrom(field)
+            messages["LayerParameter"].field[-1].number = number
         for kind, names in _FORK_FIELDS.items():
             for number, field_name in enumerate(names, _FIRST_NUMBER):
                 type_ = field.TYPE_BOOL if field_name == "ceil_mode" else field.TYPE_UINT32
@@ -255,23 +266,32 @@ def twin(name: str, *, forks: bool, values: tuple[tuple[str, str], ...] = ()) ->
     return GetMessageClass(pool.FindMessageTypeByName(name))
 
 
-def translate(net: Any) -> None:
+def translate(net: Any) -> list[bytes]:
     """Replace the fields of forks in a twin of a NetParameter by Caffe's own."""
-    for layer in (*net.layers, *net.layer):
-        if layer.HasField("pooling_param"):
-            pooling = layer.pooling_param
-            if pooling.HasField("ceil_mode") and not pooling.HasField("round_mode"):
+    if any(_translate(layer) for layer in net.layers):
+        raise ValueError("expected no pad_type in layers {}; write the layer as layer {}")
+    return [_translate(layer) for layer in net.layer]
+
+
+def _translate(layer: Any) -> bytes:
+    kept = ForkLayer()
+    for field, value in layer.ListFields():
+        if field.number >= _FIRST_NUMBER:
+            getattr(kept, field.name).MergeFromString(value.SerializeToString())
+            layer.ClearField(field.name)
+        elif field.message_type is not None and field.message_type.name in _FORK_FIELDS:
+            names = _FORK_FIELDS[field.message_type.name]
+            found = {name: getattr(value, name) for name in names if value.HasField(name)}
+            for name in found:
+                value.ClearField(name)
+            if "pad_type" in found:
+                kept.pad_type = found["pad_type"]
+            if "ceil_mode" in found and not value.HasField("round_mode"):
                 modes = PoolingParameter.FLOOR, PoolingParameter.CEIL
-                pooling.round_mode = modes[pooling.ceil_mode]
-            pooling.ClearField("ceil_mode")
-        if layer.HasField("convolution_param"):
-            convolution = layer.convolution_param
-            holes = [
-                name for name in _FORK_FIELDS["ConvolutionParameter"] if convolution.HasField(name)
-            ]
-            if convolution.HasField("hole_h") != convolution.HasField("hole_w"):
+                value.round_mode = modes[found["ceil_mode"]]
+            holes = [found[name] for name in names if name.startswith("hole") and name in found]
+            if ("hole_h" in found) != ("hole_w" in found):
                 raise ValueError("expected hole_h and hole_w, got only one of them")
-            if not convolution.dilation:
-                convolution.dilation.extend(getattr(convolution, name) for name in holes)
-            for name in holes:
-                convolution.ClearField(name)
+            if holes and not value.dilation:
+                value.dilation.extend(holes)
+    return kept.SerializeToString()

@@ -14,7 +14,7 @@ from functools import partial
 from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
-from syncblob.caffe._pb.caffe_pb2 import FillerParameter, LayerParameter
+from syncblob.caffe._pb.caffe_pb2 import FillerParameter, ForkLayer, LayerParameter
 from syncblob.caffe.messages.fields import (
     LEGACY_AXES,
     MOST_AXES,
@@ -36,6 +36,7 @@ DATA = {*_IMAGES, "DummyData", "HDF5Data", "Input"}
 _STATES = {"LSTM": 2, "RNN": 1}
 """The number of states that a recurrent layer passes from step to step, by type."""
 _ANY = 1 << 30
+_SAME_RATIO = 1e-6
 
 
 class ExpectedBlob(NamedTuple):
@@ -68,7 +69,10 @@ class LayerType(NamedTuple):
     tops: Callable[..., Sequence[Partial | None]]
     """Returns the shapes of as many tops as the layer can have."""
     settings: str = ""
-    """The field with the settings; without one, the functions take the whole layer."""
+    """The field with the settings; without one, the functions take the whole layer.
+
+    For types of forks, it is one of `ForkLayer`, and without it the shapes are not known.
+    """
     fewest: int = 1
     most: int = 1
     """The number of bottoms."""
@@ -77,31 +81,52 @@ class LayerType(NamedTuple):
     blobs: Callable[..., list[ExpectedBlob] | None] = lambda *_: []
     """Returns the blobs after training, with fewer dimensions known if no bottoms are given."""
 
+    @property
+    def needs(self) -> str:
+        """The field of `ForkLayer` that must be there; ``""`` for none."""
+        return self.settings if self.settings in ForkLayer.DESCRIPTOR.fields_by_name else ""
+
     def settings_of(self, layer: LayerParameter) -> Any:
         """Return what the functions take."""
-        return getattr(layer, self.settings) if self.settings else layer
+        owner: Any = fork_settings(layer) if self.needs else layer
+        return getattr(owner, self.settings) if self.settings else owner
 
 
 # --- what other modules ask -----------------------------------------------------------------------
 
 
+def type_of(layer: LayerParameter) -> LayerType | None:
+    """Return what is known of the type of a layer: of Caffe's, and of some of forks."""
+    if layer.type == "Python" and layer.python_param.layer == "ProposalLayer":
+        return _TYPES["Proposal"]
+    return _TYPES.get(layer.type)
+
+
+def fork_settings(layer: LayerParameter) -> ForkLayer:
+    """Return the settings of forks among the unknown fields of a layer."""
+    return ForkLayer.FromString(layer.SerializePartialToString())
+
+
 def why_unknown(layer: LayerParameter) -> str:
     """Return why the shapes of the tops do not follow from those of the bottoms; else ``""``."""
-    if layer.type in _TYPES:
-        return ""
-    if layer.type == "Python":
+    kind = type_of(layer)
+    if layer.type == "Python" and kind is None:
         return "its shapes are in its Python code"
-    if layer.type:
+    if kind is None and layer.type:
         return "its type is not one of Caffe's"
-    return "the file does not say its type; a .caffemodel or a .prototxt does"
+    if kind is None:
+        return "the file does not say its type; a .caffemodel or a .prototxt does"
+    if not kind.needs or fork_settings(layer).HasField(kind.needs):
+        return ""
+    return f"its {kind.needs} is missing; read_prototxt(path, forks=True) reads it"
 
 
 def top_shapes(
     layer: LayerParameter, bottoms: Sequence[Shape] | None, first: Shape | None = None
 ) -> Sequence[Partial | None]:
     """Return the shapes of the tops of a layer; None for unknown ones."""
-    kind = _TYPES.get(layer.type)
-    if kind is None:
+    kind = type_of(layer)
+    if kind is None or why_unknown(layer):
         return [None] * len(layer.top)
     _require_number("bottoms", len(layer.bottom), kind.fewest, kind.most)
     if bottoms is None:
@@ -118,7 +143,7 @@ def expected_blobs(
     layer: LayerParameter, bottoms: Sequence[Shape] | None = None
 ) -> list[ExpectedBlob] | None:
     """Return the blobs that a layer has after training; None if its type is unknown."""
-    kind = _TYPES.get(layer.type)
+    kind = type_of(layer)
     return None if kind is None else kind.blobs(kind.settings_of(layer), *bottoms or ())
 
 
@@ -259,6 +284,11 @@ def _convolve(settings: Any, image: Shape, *, spreads: bool = False) -> Shape:
     return _as_image(dims)
 
 
+def _divide_up(image: Shape, strides: list[int]) -> Shape:
+    """Return the size with the padding of TensorFlow's SAME, pad_type 1 of synopsys-caffe."""
+    return tuple(-(-size // stride) for size, stride in zip(image, strides, strict=True))
+
+
 def _convolution(layer: LayerParameter, first: Shape, *others: Shape) -> list[Shape]:
     settings = layer.convolution_param
     axis = _axis_of(settings.axis, first)
@@ -269,7 +299,10 @@ def _convolution(layer: LayerParameter, first: Shape, *others: Shape) -> list[Sh
         "num_output and channels that are multiples of group, and not 0",
         *(outputs, channels, group),
     )
-    dims = _convolve(settings, first[axis + 1 :], spreads=layer.type == "Deconvolution")
+    image, spreads = first[axis + 1 :], layer.type == "Deconvolution"
+    dims = _convolve(settings, image, spreads=spreads)
+    if not spreads and fork_settings(layer).pad_type:
+        dims = _divide_up(image, _of_axes(settings, "stride", len(image), 1))
     return [(*first[:axis], outputs, *dims)] * (1 + len(others))
 
 
@@ -313,6 +346,8 @@ def _pooling(layer: LayerParameter, bottom: Shape) -> list[Shape]:
     _expect(windows, "kernel_size and stride above 0", kernel, stride)
     if settings.global_pooling:
         pooled: Shape = (1, 1)
+    elif fork_settings(layer).pad_type:
+        pooled = _divide_up(bottom[2:], stride)
     else:
         floor = settings.round_mode == settings.FLOOR
         pooled = _pool(bottom[2:], kernel, stride, pad, floor=floor)
@@ -422,14 +457,16 @@ def _same_with_channels(_layer: object, bottom: Shape) -> list[Shape]:
     return [bottom]
 
 
-def _slopes(settings: Any, *bottoms: Shape) -> list[ExpectedBlob]:
-    """Return the slopes of a PReLU: of the channels, or the one that all of them share."""
+def _factors(
+    settings: Any, *bottoms: Shape, name: str = "filler", default: float = 0.25
+) -> list[ExpectedBlob]:
+    """Return the factors of the channels, or the one that all of them share."""
     dims = () if settings.channel_shared else (_channels(bottoms),)
-    return [ExpectedBlob(dims, _filler(settings, 0.25))]
+    return [ExpectedBlob(dims, _filler(settings, name, default))]
 
 
-def _filler(settings: Any, default: float) -> FillerParameter | float:
-    return settings.filler if settings.HasField("filler") else default
+def _filler(settings: Any, name: str, default: float) -> FillerParameter | float:
+    return getattr(settings, name) if settings.HasField(name) else default
 
 
 def _eltwise(_layer: object, *bottoms: Shape) -> list[Shape]:
@@ -459,11 +496,9 @@ def _broadcast(layer: LayerParameter, first: Shape, *others: Shape) -> list[Shap
 def _broadcast_blobs(layer: LayerParameter, *bottoms: Shape) -> list[ExpectedBlob] | None:
     """Return factors, offsets or both. A second bottom replaces the first of them."""
     (of_scale, settings), has_other = _broadcast_settings(layer), len(layer.bottom) > 1
-    if has_other and not (of_scale and settings.bias_term):
+    if has_other and not of_scale:
         return []
-    if has_other and not bottoms:
-        return None
-    count = len(bottoms[1]) if has_other else settings.num_axes
+    count = len(bottoms[1]) if len(bottoms) > 1 else settings.num_axes
     dims: Partial = (None,) * count
     if bottoms:
         axis = _axis_of(settings.axis, bottoms[0]) if count else 0
@@ -472,7 +507,7 @@ def _broadcast_blobs(layer: LayerParameter, *bottoms: Shape) -> list[ExpectedBlo
         return None
     if not of_scale:
         return [ExpectedBlob(dims, settings.filler)]
-    factors = ExpectedBlob(dims, _filler(settings, 1.0))
+    factors = ExpectedBlob(dims, _filler(settings, "filler", 1.0))
     offsets = ExpectedBlob(dims, settings.bias_filler)
     return [factors] * (not has_other) + [offsets] * settings.bias_term
 
@@ -641,10 +676,174 @@ def _images(layer: LayerParameter) -> list[Partial]:
     return [(batch, *image), (batch,)]
 
 
+# --- types of forks -------------------------------------------------------------------------------
+
+
+def _depthwise(settings: Any, bottom: Shape) -> list[Shape]:
+    # farmingyard/caffe-mobilenet, conv_dw_layer.cpp: num_output, group and axis have no effect.
+    num, channels, *image = _sides(bottom)
+    return [(num, channels, *_convolve(settings, tuple(image)))]
+
+
+def _depthwise_blobs(settings: Any, *bottoms: Shape) -> list[ExpectedBlob]:
+    kernel = _of_axes(settings, "kernel_size", 2)
+    return _weight_and_bias(settings, (_channels(bottoms), 1, *kernel), _channels(bottoms))
+
+
+def _normalize(layer: LayerParameter, bottom: Shape) -> list[Shape]:
+    # weiliu89/caffe, branch ssd, and happynear/caffe-windows: normalize_layer.cpp.
+    _axis_of(1, bottom)
+    num, channels, *image = _sides(bottom)
+    if _of_caffe_windows(layer):
+        return [(num, channels, *image), (num, 1, *image)]
+    return [bottom]
+
+
+def _of_caffe_windows(layer: LayerParameter) -> bool:
+    """Return whether a Normalize is that of happynear/caffe-windows, which has no blobs."""
+    return len(layer.top) > 1 or fork_settings(layer).HasField("normalize_param")
+
+
+def _normalize_blobs(layer: LayerParameter, *bottoms: Shape) -> list[ExpectedBlob] | None:
+    if _of_caffe_windows(layer):
+        return []
+    fork = fork_settings(layer)
+    if not fork.HasField("norm_param"):
+        return None  # the definition may have been read without the settings of forks
+    return _factors(fork.norm_param, *bottoms, name="scale_filler", default=1.0)
+
+
+def _bn_blobs(layer: LayerParameter, *bottoms: Shape) -> list[ExpectedBlob] | None:
+    """Return slope and bias; and mean and variance, but not in SegNet. TSN has (1, channels)."""
+    # hszhao/PSPNet, yjxiong/caffe and alexgkendall/caffe-segnet: bn_layer.cpp.
+    if not fork_settings(layer).HasField("bn_param"):
+        return None  # the definition may have been read without the settings of forks
+    settings = fork_settings(layer).bn_param
+    fillers: tuple[FillerParameter | float | None, ...]
+    fillers = settings.slope_filler, settings.bias_filler, None, 1.0 if settings.frozen else None
+    if any(map(settings.HasField, ("scale_filler", "shift_filler", "bn_mode"))):
+        fillers = settings.scale_filler, settings.shift_filler
+    dims = (1, _channels(bottoms), 1, 1)
+    return [ExpectedBlob(dims, filler, repeats=True) for filler in fillers]
+
+
+def _permute(settings: Any, bottom: Shape) -> list[Shape]:
+    # weiliu89/caffe, branch ssd: permute_layer.cpp.
+    order = list(settings.order)
+    fits = len(set(order)) == len(order) and max(order, default=-1) < len(bottom)
+    _expect(fits, f"an order of different axes of {bottom}", order)
+    order += [axis for axis in range(len(bottom)) if axis not in order]
+    return [tuple(bottom[axis] for axis in order)]
+
+
+def _prior_box(settings: Any, bottom: Shape, _image: Shape) -> list[Shape]:
+    # weiliu89/caffe, branch ssd: prior_box_layer.cpp.
+    ratios = [1.0]
+    for ratio in settings.aspect_ratio:
+        if all(abs(ratio - other) >= _SAME_RATIO for other in ratios):
+            ratios += [ratio, 1 / ratio] if settings.flip else [ratio]
+    count = len(ratios) * len(settings.min_size) + len(settings.max_size)
+    height, width = _sides(bottom)[2:]
+    fits = len(settings.max_size) in (0, len(settings.min_size))
+    fits = fits and len(settings.min_size) > 0 and height * width > 0
+    _expect(fits, "a min_size, as many max_size or none, and an image", settings, bottom)
+    return [(1, 2, height * width * count * 4)]
+
+
+def _interp(settings: Any, bottom: Shape) -> list[Shape]:
+    # hszhao/PSPNet, interp_layer.cpp.
+    num, channels, *image = _sides(bottom)
+    pads = settings.pad_beg, settings.pad_end
+    _expect(max(pads) <= 0, "pad_beg and pad_end of 0 or less", *pads)
+    image = [size + sum(pads) for size in image]
+    shrinks, zooms = settings.HasField("shrink_factor"), settings.HasField("zoom_factor")
+    sized = settings.HasField("height") and settings.HasField("width")
+    if shrinks == zooms and (sized or not shrinks):
+        dims = [settings.height, settings.width]
+    else:
+        shrink = settings.shrink_factor if shrinks else 1
+        zoom = settings.zoom_factor if zooms else 1
+        _expect(min(shrink, zoom) > 0, "factors of 1 or more", shrink, zoom)
+        dims = [((size - 1) // shrink) * zoom + 1 for size in image]
+    _expect(min(*image, *dims) > 0, "height and width above 0", dims)
+    return [(num, channels, *dims)]
+
+
+def _roi_pooling(settings: Any, bottom: Shape, regions: Shape) -> list[Shape]:
+    # rbgirshick/caffe-fast-rcnn, roi_pooling_layer.cpp.
+    dims = settings.pooled_h, settings.pooled_w
+    _expect(all(dims), "pooled_h and pooled_w above 0", *dims)
+    return [(_sides(regions)[0], _sides(bottom)[1], *dims)]
+
+
+def _reorg(settings: Any, bottom: Shape) -> list[Shape]:
+    # eric612/MobileNet-YOLO, reorg_layer.cpp.
+    num, channels, height, width = _sides(bottom)
+    step = settings.stride
+    _expect(step > 0, "a stride of 1 or more", step)
+    if settings.reverse:
+        return [(num, channels // step**2, height * step, width * step)]
+    return [(num, channels * step**2, height // step, width // step)]
+
+
+def _upsample(settings: Any, bottom: Shape, mask: Shape | None = None) -> list[Shape]:
+    if mask is None:
+        # eric612/MobileNet-YOLO, upsample_layer.cpp.
+        _axis_of(1, bottom)
+        scale = settings.scale if settings.HasField("scale") else 1
+        return [(*bottom[:-2], *(size * scale for size in bottom[-2:]))]
+    # alexgkendall/caffe-segnet, upsample_layer.cpp.
+    _require_axes(bottom, LEGACY_AXES)
+    _expect(bottom == mask, "a mask of the shape of the first bottom", bottom, mask)
+    image = settings.upsample_h, settings.upsample_w
+    if not all(image):
+        scale = settings.scale if settings.HasField("scale") else 2
+        height, width = settings.scale_h or scale, settings.scale_w or scale
+        image = bottom[2] * height - settings.pad_out_h, bottom[3] * width - settings.pad_out_w
+    _expect(min(image) > 0, "height and width above 0", image)
+    return [(*bottom[:2], *image)]
+
+
+def _correlation(settings: Any, first: Shape, second: Shape) -> list[Shape]:
+    # lmb-freiburg/flownet2, correlation_layer.cpp.
+    num, channels, *image = _sides(first)
+    _expect([channels, *image] == _sides(second)[1:], "bottoms of one shape", first, second)
+    kernel, step = settings.kernel_size, settings.stride_1
+    fits = kernel % 2 and step and settings.stride_2
+    _expect(fits, "an odd kernel_size and strides of 1 or more", kernel, step)
+    border = 2 * (settings.max_displacement + (kernel - 1) // 2 - settings.pad)
+    dims = [-(-(size - border) // step) for size in image]
+    _expect(min(dims) > 0, f"an image larger than the border, {border}", image)
+    width = 2 * (settings.max_displacement // settings.stride_2) + 1
+    return [(num, width**2, *dims)]
+
+
+def _resample(settings: Any, bottom: Shape, like: Shape | None = None) -> list[Shape]:
+    # lmb-freiburg/flownet2, resample_layer.cpp.
+    image = [settings.height, settings.width] if like is None else _sides(like)[2:]
+    _expect(min(image) > 0, "height and width above 0", image)
+    return [(*_sides(bottom)[:2], *image)]
+
+
+def _psroi_pooling(settings: Any, bottom: Shape, regions: Shape) -> list[Shape]:
+    # daijifeng001/caffe-rfcn, psroi_pooling_layer.cpp.
+    outputs, size = settings.output_dim, settings.group_size
+    fits = min(outputs, size) > 0 and _sides(bottom)[1] == outputs * size**2
+    _expect(fits, "output_dim * group_size**2 channels", bottom, outputs, size)
+    return [(_sides(regions)[0], outputs, size, size)]
+
+
+def _axpy(_layer: object, scale: Shape, x: Shape, y: Shape) -> list[Shape]:
+    # hujie-frank/SENet, axpy_layer.cpp.
+    fits = x == y and scale[:2] == x[:2] and set(scale[2:]) <= {1}
+    _expect(fits, "two bottoms of one shape, after one factor for each channel", scale, x, y)
+    return [x]
+
+
 # --- the table ------------------------------------------------------------------------------------
 
 _NEURONS = """
-    AbsVal BNLL Clip Dropout ELU Exp LRN Log Power ReLU Sigmoid Softmax Swish TanH Threshold
+    AbsVal BNLL Clip Dropout ELU Exp LRN Log Power ReLU ReLU6 Sigmoid Softmax Swish TanH Threshold
 """
 _LOSSES = "EuclideanLoss HingeLoss MultinomialLogisticLoss SigmoidCrossEntropyLoss"
 _TYPES = {
@@ -653,7 +852,7 @@ _TYPES = {
     **dict.fromkeys(("DummyData", "Input"), LayerType(_of_shapes, "", 0, 0, 1)),
     # Caffe adds a top to a loss that has none.
     **dict.fromkeys(_LOSSES.split(), LayerType(_batch_loss, "", 2, 2, 0)),
-    # The only type of a fork, yonghenglh6/DepthwiseConvolution: its group says it all.
+    # yonghenglh6/DepthwiseConvolution is a convolution whose group says it all.
     **dict.fromkeys(
         ("Convolution", "Deconvolution", "DepthwiseConvolution"),
         LayerType(_convolution, "", 1, _ANY, blobs=_convolution_blobs),
@@ -693,7 +892,7 @@ _TYPES = {
     ),
     "LSTMUnit": LayerType(_lstm_unit, "", 3, 3),
     "MVN": LayerType(lambda _, bottom: [tuple(_sides(bottom))]),
-    "PReLU": LayerType(_same_with_channels, "prelu_param", blobs=_slopes),
+    "PReLU": LayerType(_same_with_channels, "prelu_param", blobs=_factors),
     "Parameter": LayerType(
         lambda settings: [tuple(settings.shape.dim)],
         "parameter_param",
@@ -711,4 +910,27 @@ _TYPES = {
     "SoftmaxWithLoss": LayerType(_label_loss, "softmax_param", 2, 2, 0),
     "Split": LayerType(lambda layer, bottom: [bottom] * len(layer.top), fewest_tops=1),
     "Tile": LayerType(_tile, "tile_param"),
+    # Types of forks.
+    "Axpy": LayerType(_axpy, "", 3, 3),
+    "BN": LayerType(_same_with_channels, blobs=_bn_blobs),
+    "ConvolutionDepthwise": LayerType(_depthwise, "convolution_param", blobs=_depthwise_blobs),
+    "Correlation": LayerType(_correlation, "correlation_param", 2, 2),
+    # weiliu89/caffe, branch ssd: detection_output_layer.cpp. The number is known at run time only.
+    "DetectionOutput": LayerType(lambda *_: [(1, 1, 1, 7)], "", 3, 4),
+    "Interp": LayerType(_interp, "interp_param"),
+    "Normalize": LayerType(_normalize, fewest_tops=1, blobs=_normalize_blobs),
+    "PSROIPooling": LayerType(_psroi_pooling, "psroi_pooling_param", 2, 2),
+    "Permute": LayerType(_permute, "permute_param"),
+    "PriorBox": LayerType(_prior_box, "prior_box_param", 2, 2),
+    # rbgirshick/py-faster-rcnn, lib/rpn/proposal_layer.py, and synopsys-caffe, proposal_layer.cpp.
+    # The number of regions is known at run time only.
+    "Proposal": LayerType(
+        lambda layer, *_: [(1, 5) if layer.type == "Python" else (1, 1, 1, 5), (1, 1, 1, 1)],
+        *("", 3, 3, 1),
+    ),
+    "ROIPooling": LayerType(_roi_pooling, "roi_pooling_param", 2, 2),
+    "Reorg": LayerType(_reorg, "reorg_param"),
+    "Resample": LayerType(_resample, "resample_param", 1, 2),
+    "ShuffleChannel": LayerType(lambda _, bottom: [tuple(_sides(bottom))]),
+    "Upsample": LayerType(_upsample, "upsample_param", 1, 2),
 }

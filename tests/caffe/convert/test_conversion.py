@@ -65,6 +65,8 @@ def test_caffes_formats_widen_what_they_cannot_hold(tmp_path, extension):
     [
         (np.array([1.0, 1e5, -1e5]), "float16", "2 values do not fit float16, 100000.0"),
         (np.array([1e300]), "float32", "1 values do not fit float32"),
+        (np.array([2**24 + 1]), "float32", "1 values do not fit float32, 16777217"),
+        (np.array([2**63 - 1]), "float64", "1 values do not fit float64"),
         (np.array([-(2**31)], np.int32), "float16", "1 values do not fit float16, -2147483648"),
         (np.array([-(2**63)]), "float16", "1 values do not fit float16"),
         (np.array([np.inf, np.nan, 65504.0]), "float16", ""),
@@ -84,6 +86,21 @@ def test_values_that_fit_or_do_not(tmp_path, values, dtype, reason):
         convert(tmp_path / "x.npz", tmp_path / "y.npz", dtype=dtype)
     assert reason in str(caught.value)
     assert _names(tmp_path) == ["x.npz"]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "bfloat16"])
+@pytest.mark.parametrize("integers", ["int32", "uint32", "int64", "uint64"])
+def test_the_greatest_integers(tmp_path, integers, dtype):
+    limits = np.iinfo(integers)
+    values = np.array([limits.max, limits.max - 1, 0], integers)
+    np.savez(tmp_path / "x.npz", a=values)
+    target = tmp_path / "y.safetensors"
+    if dtype == "float64" and limits.bits == 32:
+        convert(tmp_path / "x.npz", target, dtype=dtype)
+        assert open_weights(target).tensors["a"].tolist() == values.tolist()
+    else:
+        with pytest.raises(ConversionError, match="'a': 2 values do not fit"):
+            convert(tmp_path / "x.npz", target, dtype=dtype)
 
 
 # --- layers --------------------------------------------------------------------------------------
@@ -142,13 +159,9 @@ def test_other_formats_have_tensors_alone(model, tmp_path, extension):
         ("y.npz", {"dtype": "int8"}, "expected a dtype of bfloat16"),
         ("y.npz", {"dtype": "hlaf"}, "expected a dtype of bfloat16"),
         ("y.npz", {"layers": "x*"}, "no layer is called 'x*'"),
-        ("y.binaryproto", {}, "expected a name that says the format"),
-        (
-            "y.npz",
-            {"dtype": "bfloat16"},
-            "as bfloat16; convert it to float16 or float32 or float64",
-        ),
-        ("y.caffemodel", {"dtype": "float16"}, "as float16; convert it to float32 or float64, or"),
+        ("y.binaryproto", {}, "binaryproto holds one array, got 11"),
+        ("y.npz", {"dtype": "bfloat16"}, "npz holds, float16 or float32 or float64, got bfloat16"),
+        ("y.caffemodel", {"dtype": "float16"}, "float32 or float64, got float16; choose one"),
     ],
 )
 def test_what_is_asked_for_in_vain(model, tmp_path, name, asked, reason):
@@ -164,13 +177,18 @@ def test_what_is_asked_for_in_vain(model, tmp_path, name, asked, reason):
     [
         ({"a.n": [1]}, "y.caffemodel", "tensor 'a.n' is int64"),
         ({"a.n": [1]}, "y.caffemodel.h5", "tensor 'a.n' is int64"),
-        ({"a": [1j]}, "y.caffemodel", "'a' is complex64, which cannot be written to caffemodel"),
-        ({"a": [1j]}, "float32.npz", "to npz as float32; convert it to float16 or float32 or"),
+        (
+            {"a": [1j]},
+            "y.caffemodel",
+            "'a' is complex64, which caffemodel cannot hold; convert its",
+        ),
+        ({"a": [1j]}, "float32.npz", "'a' is complex64, which float32 cannot hold"),
         ({"a//b.n": [1.0]}, "y.caffemodel.h5", "cannot hold 'data/a//b'"),
         ({"a": [1.0], "a/b": [1.0]}, "y.h5", "HDF5 cannot hold 'a'"),
         ({"a//b": [1.0]}, "y.h5", "HDF5 cannot hold"),
         ({"./b": [1.0]}, "y.h5", "HDF5 cannot hold"),
         ({"a": np.ones((1,) * 33)}, "y.h5", "y.h5: "),
+        ({"a": np.ones((1,) * 33)}, "y.binaryproto", "at most 32 axes"),
         ({"__metadata__": [1.0]}, "y.safetensors", "which is the name of its metadata"),
         ({"a\0b.weight": [1.0]}, "y.npz", "expected a name without NUL"),
         ({"a" * 65532: [1.0]}, "y.npz", "of at most 65,531 bytes"),
@@ -423,9 +441,13 @@ def _transposed(tmp_path):
 def test_inner_products_with_transpose_are_outputs_by_inputs_but_in_caffe(tmp_path, extension):
     need_library_of(extension)
     path, back = tmp_path / f"y.{extension}", tmp_path / "back.caffemodel"
-    convert(_transposed(tmp_path), path)
+    with plan_conversion(_transposed(tmp_path), path) as planned:
+        note = planned.note
+        planned.run()
+    words = "The weights of 'ip' are now (outputs, inputs)"
+    assert (words in note) == (path.suffixes[0] != ".caffemodel")
     convert(path, back)
-    expected = [[0, 1], [2, 3]] if path.suffixes[0] == ".caffemodel" else [[0, 2], [1, 3]]
+    expected = [[0, 1], [2, 3]] if not note else [[0, 2], [1, 3]]
     for each in (path, back):
         with open_weights(each) as found:
             values = {name: blob.tolist() for name, blob in found.tensors.items()}

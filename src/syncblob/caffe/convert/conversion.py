@@ -16,9 +16,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike
 
-from syncblob.caffe import blob_values, replacing
+from syncblob.caffe import blob_values, open_solver_state, replacing
 from syncblob.caffe.convert import caffe_files, npz, pytorch, safetensors
-from syncblob.caffe.convert.weights import LayerWeights, Weights, blob_from, for_others, squeeze
+from syncblob.caffe.convert.weights import (
+    LayerWeights,
+    Weights,
+    blob_from,
+    for_others,
+    has_transpose,
+    squeeze,
+)
 from syncblob.caffe.files.caffe_hdf5 import read_state
 from syncblob.caffe.files.file_types import BY_NAME, MESSAGES, FileType, type_of, type_of_name
 from syncblob.caffe.files.recognise import possible_messages, refuse_other_formats
@@ -56,6 +63,7 @@ FORMATS = {
     "npz": Format(npz.read, npz.plan),
     "torch": Format(pytorch.read, pytorch.plan),
     "hdf5": Format(caffe_files.read_hdf5, caffe_files.plan_tensors_hdf5),
+    "binaryproto": Format(caffe_files.read_mean, caffe_files.plan_mean, caffe_files.as_mean),
 }
 
 
@@ -68,8 +76,9 @@ def open_weights(path: str | os.PathLike[str]) -> Weights:
     """Open a file of any format that can be converted. The contents tell which.
 
     Supported are ``.caffemodel``, HDF5 (Caffe's layout, or any other tree of datasets),
-    ``.safetensors``, ``.npz``, and ``.pt`` and ``.pth`` saved by ``torch.save``. Values are read on
-    the first access of a Blob, but PyTorch reads all of its files at once.
+    ``.safetensors``, ``.npz``, and ``.pt`` and ``.pth`` saved by ``torch.save``; also
+    ``.binaryproto``, whose only array becomes a tensor ``"mean"``. Values are read on the first
+    access of a Blob.
 
     Parameters
     ----------
@@ -84,9 +93,10 @@ def open_weights(path: str | os.PathLike[str]) -> Weights:
     """
     kind = format_of(path)
     if kind not in FORMATS:
-        row = BY_NAME[kind]
+        learned = open_solver_state(path).learned_net
         raise ModelFileError(
-            f"expected a file of weights with names, this is {row.words}; {row.opener}",
+            f"expected a file of weights, got the state of a solver, whose blobs have no names; "
+            f"the weights are in {learned or 'the .caffemodel of the same iteration'}",
             path=os.fspath(path),
         )
     return FORMATS[kind].read(os.fspath(path))
@@ -176,6 +186,26 @@ class Conversion(AbstractContextManager["Conversion"]):
             lost.append(quantity(empty, "layer") + " without weights")
         return ", and ".join(lost)
 
+    @property
+    def note(self) -> str:
+        """What Caffe will not find in the file, and which weights are transposed; often ``""``."""
+        layers = [each.layer for each in self.result.layers]
+        nested = [layer.name for layer in layers if "/" in layer.name]
+        if nested and self.result.kind == "caffemodel.h5":
+            return (
+                f"Caffe does not find layers with '/' in their names in HDF5, such as "
+                f"{nested[0]!r}; syncblob does"
+            )
+        kept = {layer.name for layer in layers if not has_transpose(layer)}
+        turned = [each.layer for each in self.source.layers if has_transpose(each.layer)]
+        names = [repr(layer.name) for layer in turned if layer.name in kept]
+        if not names:
+            return ""
+        return (
+            f"The weights of {', '.join(names)} are now (outputs, inputs), the layers without "
+            f"transpose: true"
+        )
+
     def run(self) -> None:
         """Write the file. An existing file is replaced atomically.
 
@@ -204,7 +234,7 @@ def _plan(
     source: Weights,
     path: str,
     *,
-    asked: DType | None = None,
+    asked: str | None = None,
     patterns: Collection[str] = (),
     keeps: bool = False,
 ) -> Conversion:
@@ -310,13 +340,19 @@ def plan_conversion(
     Parameters and errors are those of `convert`.
     """
     path = os.fspath(path)
-    _target(path)
+    target = _target(path)
     asked = None
     if dtype is not None:
         with contextlib.suppress(TypeError):
-            asked = as_dtype(dtype)
-        if asked is None or asked.name not in DTYPES:
+            asked = as_dtype(dtype).name
+        if asked not in DTYPES:
             raise ConversionError(f"expected a dtype of {', '.join(DTYPES)}, got {dtype!r}")
+        if asked not in target.dtypes:
+            raise ConversionError(
+                f"{path}: expected a dtype that {target.name} holds, "
+                f"{' or '.join(one for one in DTYPES if one in target.dtypes)}, got {asked}; "
+                f"choose one of these, or write another format, such as .safetensors"
+            )
     weights = open_weights(source)
     patterns = [layers] if isinstance(layers, str) else layers
     try:
@@ -353,6 +389,12 @@ def _refusals(path: str) -> Iterator[None]:
 
 
 def _choose(weights: Weights, patterns: Collection[str]) -> Iterable[LayerWeights]:
+    def is_chosen(name: str) -> bool:
+        return not patterns or any(fnmatchcase(name, pattern) for pattern in patterns)
+
+    for name, why in weights.unreadable.items():
+        if is_chosen(name.rpartition(".")[0] or name):
+            raise ModelFileError(why, path=weights.path)
     names = [each.layer.name for each in weights.layers]
     for pattern in patterns:
         if not any(fnmatchcase(name, pattern) for name in names):
@@ -360,34 +402,39 @@ def _choose(weights: Weights, patterns: Collection[str]) -> Iterable[LayerWeight
                 f"{weights.path}: no layer is called {pattern!r}; the first ones are "
                 f"{', '.join(names[:8])}"
             )
-    return tuple(
-        each
-        for each in weights.layers
-        if not patterns or any(fnmatchcase(each.layer.name, pattern) for pattern in patterns)
-    )
+    return tuple(each for each in weights.layers if is_chosen(each.layer.name))
 
 
-def _stored_dtype(name: str, found: DType, asked: DType | None, target: FileType) -> DType:
+def _stored_dtype(name: str, found: DType, asked: str | None, target: FileType) -> DType:
     """Return the dtype with which a tensor is written."""
-    wanted = found if asked is None else asked
-    if wanted.name in target.dtypes and (found.kind != "c" or wanted.kind == "c"):
-        return wanted
+    if asked is not None:
+        if found.kind == "c":
+            raise ConversionError(f"tensor {name!r} is {found}, which {asked} cannot hold")
+        return as_dtype(asked)
+    if found.name in target.dtypes:
+        return found
     narrow = found == np.float16 or is_bfloat16(found)
-    if asked is None and narrow and "float16" not in target.dtypes:
-        return np.dtype(np.float32)  # Caffe's formats hold float32 and float64
-    held = " or ".join(one for one in DTYPES if one in target.dtypes)
-    parts = ", real and imaginary parts one by one" * (found.kind == "c")
-    raise ConversionError(
-        f"tensor {name!r} is {found}, which cannot be written to {target.name} as {wanted}; "
-        f"convert it to {held}{parts}, or write another format, such as .npz"
+    if narrow and "float16" not in target.dtypes:  # Caffe's formats hold float32 and float64
+        return np.dtype(np.float32)
+    advice = (
+        "convert its real and imaginary parts, or write .npz"
+        if found.kind == "c"
+        else "convert it, with dtype float32 for example"
     )
+    raise ConversionError(f"tensor {name!r} is {found}, which {target.name} cannot hold; {advice}")
 
 
 def _cast(name: str, values: Array, dtype: DType) -> Array:
-    """Convert to a floating-point dtype. Raise if values overflow."""
+    """Convert to a floating-point dtype. Raise if values overflow, or if integers change."""
     with np.errstate(all="ignore"):
         result = values.astype(dtype)
-        lost = np.isfinite(values) & ~np.isfinite(result)
+        if values.dtype.kind in "iu":
+            # Only numbers in range are converted back: CPUs differ for others.
+            fits = np.isfinite(result) & np.less(result, float(np.iinfo(values.dtype.str).max + 1))
+            again = np.where(fits, result, dtype.type(0)).astype(values.dtype)
+            lost = ~fits | (again != values)
+        else:
+            lost = np.isfinite(values) & ~np.isfinite(result)
     count = int(np.count_nonzero(lost))
     if count:
         example = values[lost].flat[0]

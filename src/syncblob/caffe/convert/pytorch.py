@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import re
+import sys
 import warnings
+import zipfile
+from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
@@ -15,31 +19,43 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from syncblob.caffe import blob_values
+from syncblob.caffe.convert.npz import open_archive
 from syncblob.caffe.convert.weights import Entry, Weights
 from syncblob.caffe.files.caffe_hdf5 import is_too_dense
 from syncblob.caffe.messages.fields import Array, Write
 from syncblob.caffe.messages.lazy_blobs import has_values
 from syncblob.caffe.messages.open_file import OpenFile, stream_of
-from syncblob.caffe.messages.values import CHUNK
+from syncblob.caffe.messages.pieces import on_progress
+from syncblob.caffe.messages.values import CHUNK, Runs, StridedValues
 from syncblob.errors import ModelFileError
-from syncblob.formats import Blob, import_optional, is_bfloat16
+from syncblob.formats import Blob, as_dtype, import_optional, is_bfloat16
 
 # Torch's message for a class that it refuses to load.
 _REFUSED = re.compile(r"Unsupported global: GLOBAL ([\w.]+)")
 
 
 def read(path: str) -> Weights:
-    """Open a file. PyTorch reads all of it; Blobs copy their values on first access."""
+    """Open a file. Reads no values, except of files older than PyTorch 1.6 or with odd tensors."""
     torch = import_optional("torch")
     file = OpenFile(path)
-    _, found = _load(torch, file)
+    records = _records(file)
+    _, found = _load(torch, file, in_place=bool(records))
+    if any(tensor.is_conj() or tensor.is_neg() for tensor in found.tensors.values()):
+        _, found = _load(torch, file, in_place=False)
     file.require_unchanged()
-    tensors = {name: _entry(torch, name, each, path) for name, each in found.tensors.items()}
+    tensors = {
+        name: _entry(torch, file, name, each, records) for name, each in found.tensors.items()
+    }
     return Weights.of_entries(path, "torch", tensors, file, others=found.others)
 
 
-def _load(torch: ModuleType, file: OpenFile) -> tuple[Any, Found]:
-    """Load a file, and find the tensors of a net."""
+def _load(torch: ModuleType, file: OpenFile, *, in_place: bool) -> tuple[Any, Found]:
+    """Load a file, and find the tensors of a net; in place, they only know where values are."""
+
+    def load(device: str) -> Any:
+        stream.seek(0)
+        buffered = io.BufferedReader(stream, CHUNK)
+        return torch.load(buffered, map_location=device, weights_only=True)
 
     def explain(error: Exception) -> ModelFileError:
         return ModelFileError(
@@ -51,8 +67,10 @@ def _load(torch: ModuleType, file: OpenFile) -> tuple[Any, Found]:
     with stream_of(file, explain) as stream, warnings.catch_warnings():
         # If torch refuses the file, its error says why.
         warnings.simplefilter("ignore")
-        buffered = io.BufferedReader(stream, CHUNK)
-        loaded = torch.load(buffered, map_location="cpu", weights_only=True)
+        try:
+            loaded = load("meta" if in_place else "cpu")
+        except NotImplementedError:  # there are no quantized tensors on "meta"
+            loaded = load("cpu")
     expected = "expected a state_dict, a dictionary of tensors, or a checkpoint with one of them"
     if not isinstance(loaded, Mapping):
         raise ModelFileError(f"{expected}, got {type(loaded).__name__}", path=file.path)
@@ -65,6 +83,18 @@ def _load(torch: ModuleType, file: OpenFile) -> tuple[Any, Found]:
         ) from error
 
 
+def _records(file: OpenFile) -> list[tuple[int, int]]:
+    """Return where records begin, and their sizes, if values can be read in place; else none."""
+    with contextlib.suppress(ModelFileError), open_archive(file) as archive:
+        infos = archive.infolist()
+        order = [each for each in archive.namelist() if each.endswith("/byteorder")]
+        if all(info.compress_type == zipfile.ZIP_STORED for info in infos) and all(
+            archive.read(each).decode() == sys.byteorder for each in order
+        ):
+            return sorted((info.header_offset, info.file_size) for info in infos)
+    return []
+
+
 def _reason(error: Exception) -> str:
     """Return torch's reason, without its advice to load the file unsafely."""
     refused = _REFUSED.search(str(error))
@@ -75,17 +105,43 @@ def _reason(error: Exception) -> str:
     return "it is damaged, or was not written by torch.save"
 
 
-def _entry(torch: ModuleType, name: str, tensor: Any, path: str) -> Entry:
+def _entry(
+    torch: ModuleType, file: OpenFile, name: str, tensor: Any, records: list[tuple[int, int]]
+) -> Entry:
+    storage: Any = tensor.untyped_storage() if tensor.layout is torch.strided else None
     nbytes = tensor.numel() * tensor.element_size()
-    if tensor.layout is not torch.strided:
+    dtype, shape = str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape)
+    if storage is None:
         why = f"is {tensor.layout}, not dense"
-    elif tensor.is_meta:
-        why = "has no values (meta)"
-    elif is_too_dense(nbytes, stored := tensor.untyped_storage().nbytes()):
-        why = f"claims {nbytes} bytes, of which {stored} are stored"
+    elif is_too_dense(nbytes, storage.nbytes()):
+        why = f"claims {nbytes} bytes, of which {storage.nbytes()} are stored"
+    elif not tensor.is_meta:
+        return shape, dtype, partial(_values, tensor)
     else:
-        return tensor.shape, str(tensor.dtype).removeprefix("torch."), partial(_values, tensor)
-    raise ModelFileError(f"tensor {name!r} {why}; save a dense tensor", path=path)
+        offset = getattr(storage, "_checkpoint_offset", None)  # PyTorch documents this attribute
+        if offset is None:
+            why = "has no values (meta)"
+        # On "meta", a storage grows to what its tensors claim.
+        elif storage.nbytes() > min(
+            records[bisect_right(records, (offset, 0)) - 1][1], len(file) - offset
+        ):
+            why = "is truncated"
+        else:
+            return shape, dtype, _in_file(dtype, tensor, offset)
+    return ModelFileError(f"tensor {name!r} {why}; save a dense tensor", path=file.path)
+
+
+def _in_file(name: str, tensor: Any, offset: int) -> Any:
+    """Return where the values of a tensor are, whose storage begins at an offset."""
+    try:
+        dtype = as_dtype(name)
+    except TypeError:
+        return 0  # `Weights.of_entries` refuses the dtype, and reads no values
+    shape, strides = tuple(tensor.shape), tensor.stride()
+    count = 1 + sum((dim - 1) * stride for dim, stride in zip(shape, strides, strict=True))
+    begin = offset + tensor.storage_offset() * dtype.itemsize
+    span = Runs.in_order(dtype, begin, count if tensor.numel() else 0)
+    return StridedValues.of(span, shape, strides)
 
 
 def _values(tensor: Any) -> Array:
@@ -105,7 +161,7 @@ def plan(weights: Weights) -> Write:
     source = weights.source_file()
 
     def edit(source: OpenFile, path: Path) -> None:
-        loaded, found = _load(torch, source)
+        loaded, found = _load(torch, source, in_place=False)
         pairs = [(found.tensors[name], blob) for name, blob in weights.tensors.items()]
         # Compare all tensors before the first one is changed: they may share their values.
         edits = [(tensor, blob) for tensor, blob in pairs if not _has_values(tensor, blob)]
@@ -123,6 +179,7 @@ def plan(weights: Weights) -> Write:
         state = OrderedDict()
         for name, blob in weights.tensors.items():  # torch.save needs all tensors at once
             state[name] = _tensor(torch, blob_values(blob))
+            on_progress.get()(blob.nbytes)
         # Given a path, torch would store its name in the file, but the name is temporary.
         with path.open("wb") as file:
             torch.save(state, file)

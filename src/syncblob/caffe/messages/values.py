@@ -134,3 +134,44 @@ class Rows(Values):
     @abstractmethod
     def read_rows(self, contents: Any, rows: Array, first: int) -> None:
         """Read rows into an array, from the first on."""
+
+
+@dataclass(frozen=True, slots=True)
+class StridedValues(Rows):
+    """Values in another order than C's: transposed, with gaps between them, or repeated.
+
+    `span` has all values from the first to the last, with those in the gaps; `strides`, for each
+    axis, the distance in it from one value to the next, which is not negative.
+    """
+
+    span: Values
+    strides: Shape
+
+    @classmethod
+    def of(cls, span: Values, shape: Shape, strides: Shape) -> Values:
+        """Return these positions; `span` itself if they are in C's order."""
+        size = 1
+        in_order = True
+        for dim, stride in zip(reversed(shape), reversed(strides), strict=True):
+            in_order &= dim == 1 or stride == size
+            size *= dim
+        return span if in_order or not size else cls(span.dtype, shape, span, strides)
+
+    def read_rows(self, contents: Any, rows: Array, first: int) -> None:
+        """Read rows in the order of the file, as far as possible."""
+        axes = sorted(range(len(self.shape)), key=lambda axis: -self.strides[axis])
+        view, itemsize = rows.transpose(axes), self.dtype.itemsize
+        steps = [self.strides[axis] for axis in axes]
+        length = 1 + sum(
+            (dim - 1) * step for dim, step in zip(view.shape[1:], steps[1:], strict=True)
+        )
+        most = max(self.span.grain, CHUNK // itemsize)
+        count = max(1, 1 + (most - length) // max(1, steps[0]))
+        for begin in range(0, len(view), count):
+            block = view[begin : begin + count]
+            scratch = np.empty((len(block) - 1) * steps[0] + length, self.dtype)
+            start = first * self.strides[0] + begin * steps[0]
+            self.span.read_into(contents, scratch, first=start)
+            block[...] = np.lib.stride_tricks.as_strided(
+                scratch, block.shape, [step * itemsize for step in steps]
+            )

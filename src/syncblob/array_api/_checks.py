@@ -1,15 +1,25 @@
-"""Checks of operands that several chapters share."""
+"""Checks of operands, and types of parameters, that several chapters share."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from syncblob._blob import Blob
 from syncblob._dtypes import SCALARS
 from syncblob.calls.operands import as_blob, is_plain_array
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
+
+    from syncblob.devices import Device
+
+    # None stands for the default.
+    DType: TypeAlias = DTypeLike | None
+    OnDevice: TypeAlias = Device | str | None
+    Axes: TypeAlias = int | tuple[int, ...] | None
 
 
 def require_blobs(name: str, operands: Sequence[Any]) -> Sequence[Any]:

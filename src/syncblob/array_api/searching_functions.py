@@ -5,34 +5,32 @@ Indices are 64-bit integers. A maximum or minimum without elements raises a Valu
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, Never
+from typing import TYPE_CHECKING, Any, Literal
 
 from syncblob._dtypes import SCALARS
 from syncblob.array_api._checks import as_array, require_blob_and_scalar, require_indices
 from syncblob.blob.core import BlobCore
-from syncblob.blob.missing import refuse
 from syncblob.calls.namespace import apply
 from syncblob.calls.operands import as_blob
 
 if TYPE_CHECKING:
     from syncblob._blob import Blob
+    from syncblob.array_api._checks import Axes
 
 
-def argmax(x: Blob, /, *, axis: int | None = None, keepdims: bool = False, **other: Never) -> Blob:
+def argmax(x: Blob, /, *, axis: int | None = None, keepdims: bool = False) -> Blob:
     """Return the indices of the first maxima along an axis, or in C order if it is None."""
-    return refuse(other) if other else apply("argmax", x, axis=axis, keepdims=keepdims)
+    return apply("argmax", x, axis=axis, keepdims=keepdims)
 
 
-def argmin(x: Blob, /, *, axis: int | None = None, keepdims: bool = False, **other: Never) -> Blob:
+def argmin(x: Blob, /, *, axis: int | None = None, keepdims: bool = False) -> Blob:
     """Return the indices of the first minima along an axis, or in C order if it is None."""
-    return refuse(other) if other else apply("argmin", x, axis=axis, keepdims=keepdims)
+    return apply("argmin", x, axis=axis, keepdims=keepdims)
 
 
-def count_nonzero(
-    x: Blob, /, *, axis: int | tuple[int, ...] | None = None, keepdims: bool = False, **other: Never
-) -> Blob:
+def count_nonzero(x: Blob, /, *, axis: Axes = None, keepdims: bool = False) -> Blob:
     """Count the nonzero elements, along axes or in total."""
-    return refuse(other) if other else apply(_count_nonzero, x, axis=axis, keepdims=keepdims)
+    return apply(_count_nonzero, x, axis=axis, keepdims=keepdims)
 
 
 def _count_nonzero(np: Any, x: Any, **kwargs: Any) -> Any:

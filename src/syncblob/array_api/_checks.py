@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 
 
 def require_blobs(name: str, operands: Sequence[Any]) -> Sequence[Any]:
-    """Return the operands, with Blobs in place of scalars and arrays; see `as_blob`."""
+    """Return Blobs in place of scalars and arrays; see `as_blob`. Without any, a ValueError."""
+    if len(operands) == 0:
+        raise ValueError(f"{name} expects at least one Blob, got none")
     for x in operands:
         if not isinstance(x, Blob):
             return [as_blob(name, x, *operands) for x in operands]
@@ -66,13 +68,3 @@ def as_array(xp: Any, x: Any, beside: Any) -> Any:
     truncates an integer that is too large.
     """
     return xp.asarray(x, dtype=np.result_type(beside.dtype, x)) if type(x) in SCALARS else x
-
-
-def require_some(name: str, arrays: Sequence[Any]) -> Sequence[Any]:
-    """Return one Blob or more, as `require_blobs` does; raise a ValueError if there is none."""
-    if len(arrays) == 0:
-        raise ValueError(f"{name} expects at least one Blob, got none")
-    for x in arrays:
-        if not isinstance(x, Blob):
-            return require_blobs(name, arrays)
-    return arrays

@@ -13,7 +13,7 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from syncblob._blob import Blob
 from syncblob._shape import require_repeats
-from syncblob.array_api._checks import require_blobs, require_indices, require_some
+from syncblob.array_api._checks import require_blobs, require_indices
 from syncblob.calls.namespace import apply, view
 from syncblob.calls.operands import as_blob
 
@@ -29,6 +29,8 @@ def broadcast_arrays(*arrays: Blob) -> tuple[Blob, ...]:
     Each stays on its device. An array of another library is copied, for that of the first Blob.
     """
     operands: tuple[Any, ...] = arrays
+    if not operands:
+        return ()
     blobs = list(require_blobs("broadcast_arrays", operands))
     for index, x in enumerate(operands):
         if not isinstance(x, (Blob, np.generic)):
@@ -131,7 +133,7 @@ def unstack(x: Blob, /, *, axis: int = 0) -> tuple[Blob, ...]:
 
 def concat(arrays: Sequence[Blob], /, *, axis: int | None = 0) -> Blob:
     """Join Blobs along an axis; None flattens them first. Dtypes are promoted as in NumPy."""
-    return apply(_concat, *require_some("concat", arrays), axis=axis)
+    return apply(_concat, *require_blobs("concat", arrays), axis=axis)
 
 
 def _concat(xp: Any, *arrays: Any, axis: int | None) -> Any:
@@ -144,7 +146,7 @@ def stack(arrays: Sequence[Blob | np.generic], /, *, axis: int = 0) -> Blob:
 
     NumPy scalars, which iterating over a Blob yields, are brought to the device of the first Blob.
     """
-    return apply(_stack, *require_some("stack", arrays), axis=axis)
+    return apply(_stack, *require_blobs("stack", arrays), axis=axis)
 
 
 def _stack(xp: Any, *arrays: Any, axis: int) -> Any:

@@ -11,17 +11,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
-from syncblob import _corrected as corrected
 from syncblob._dtypes import as_dtype
-from syncblob.calls.elementwise import plans_of_kernel
 from syncblob.calls.namespace import apply
 from syncblob.calls.operands import as_blob
 
 if TYPE_CHECKING:
     from syncblob._blob import Blob
     from syncblob.array_api._checks import Axes, DType
-
-_SUM = plans_of_kernel(corrected.sum)
 
 
 def cumulative_prod(
@@ -91,8 +87,6 @@ def sum(x: Blob, /, *, axis: Axes = None, dtype: DType = None, keepdims: bool = 
     `dtype` is that of the result and of the sum: None for that of `x`; for integers of fewer than
     64 bits, int64 or uint64.
     """
-    if axis is None and dtype is None and not keepdims:
-        return _SUM[type(x)](x)
     wanted = None if dtype is None else as_dtype(dtype)
     return apply("sum", x, axis=axis, dtype=wanted, keepdims=keepdims)
 

@@ -32,24 +32,6 @@ def require_blobs(name: str, operands: Sequence[Any]) -> Sequence[Any]:
     return operands
 
 
-def require_blob_and_scalar(name: str, x1: Any, x2: Any, *beside: Any) -> tuple[Any, Any]:
-    """Return two Blobs, or a Blob and a scalar. Without a Blob, a NumPy scalar becomes one.
-
-    Beside a Blob, arrays become Blobs; see `as_blob`. Anything else raises a TypeError.
-    """
-    if isinstance(x1, Blob) and (isinstance(x2, Blob) or type(x2) in SCALARS):
-        return x1, x2
-    scalar1, scalar2 = type(x1) in SCALARS, type(x2) in SCALARS
-    if scalar1 and scalar2:
-        # Of two Python scalars, `as_blob` refuses the first.
-        scalar1 = isinstance(x2, np.generic) and not isinstance(x1, np.generic)
-        scalar2 = not scalar1
-    return (
-        x1 if scalar1 else as_blob(name, x1, x2, *beside),
-        x2 if scalar2 else as_blob(name, x2, x1, *beside),
-    )
-
-
 def require_indices(name: str, x: Any, *beside: Any) -> Any:
     """Return a Blob of `intp`, or an ndarray of it as it is; raise a TypeError for other dtypes."""
     known = isinstance(x, Blob) or (is_plain_array(x) and isinstance(beside[0], Blob))
@@ -67,4 +49,6 @@ def as_array(xp: Any, x: Any, beside: Any) -> Any:
     Without this, NumPy's `searchsorted` compares float32 elements with a float64, and its `where`
     truncates an integer that is too large.
     """
-    return xp.asarray(x, dtype=np.result_type(beside.dtype, x)) if type(x) in SCALARS else x
+    if type(x) not in SCALARS:
+        return x
+    return xp.asarray(x, dtype=np.result_type(getattr(beside, "dtype", beside), x))

@@ -27,8 +27,7 @@ def take(x: Blob, indices: Blob, /, *, axis: int | None = None) -> Blob:
 
     `axis` is required if `x` has several axes.
     """
-    if not isinstance(x, BlobCore):
-        x = as_blob("take", x, indices)  # type: ignore[unreachable]  # callers may have no types
+    x = as_blob("take", x, indices)
     indices = require_indices("take", indices, x)
     if len(indices.shape) != 1:
         raise ValueError(f"take expects indices with one axis, got shape {indices.shape}")

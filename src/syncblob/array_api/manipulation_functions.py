@@ -73,9 +73,7 @@ def reshape(x: Blob, /, shape: tuple[int, ...], *, copy: bool | None = None) -> 
     This is a view, or a new Blob if the strides allow no view or `copy` is True. Raises a
     ValueError if the number of elements differs, or if `copy` is False and a view is impossible.
     """
-    if type(x) is not Blob:
-        x = as_blob("reshape", x)
-    return x.reshape(shape, copy=copy)
+    return as_blob("reshape", x).reshape(shape, copy=copy)
 
 
 def squeeze(x: Blob, /, axis: int | tuple[int, ...]) -> Blob:

@@ -8,8 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal
 
 from syncblob._dtypes import SCALARS
-from syncblob.array_api._checks import as_array, require_blob_and_scalar, require_indices
-from syncblob.blob.core import BlobCore
+from syncblob.array_api._checks import as_array, require_indices
 from syncblob.calls.namespace import apply
 from syncblob.calls.operands import as_blob
 
@@ -65,7 +64,6 @@ def searchsorted(
     dtype of `sorter` is not an integer dtype, a ValueError for other shapes and sides.
     """
     x1 = as_blob("searchsorted", x1, x2)
-    x1, x2 = require_blob_and_scalar("searchsorted", x1, x2)
     if sorter is not None:
         sorter = require_indices("searchsorted", sorter, x1)
     if side not in ("left", "right"):
@@ -81,18 +79,13 @@ def _searchsorted(xp: Any, a: Any, values: Any, sorter: Any, *, side: str) -> An
 def where(condition: Blob, x1: Blob | complex, x2: Blob | complex, /) -> Blob:
     """Choose elements of `x1` where a condition is true (nonzero), and of `x2` elsewhere.
 
-    One of `x1` and `x2` may be a Python scalar; an OverflowError if it does not fit into the dtype
+    `x1` and `x2` may be Python scalars; an OverflowError if it does not fit into the dtype
     of the result. The three broadcast.
     """
-    if not isinstance(condition, BlobCore):
-        condition = as_blob("where", condition, x1, x2)  # type: ignore[unreachable]  # callers may have no types
-    x1, x2 = require_blob_and_scalar("where", x1, x2, condition)
+    condition = as_blob("where", condition, x1, x2)
+    x1, x2 = (x if type(x) in SCALARS else as_blob("where", x, condition) for x in (x1, x2))
     return apply(_where, condition, x1, x2)
 
 
 def _where(xp: Any, condition: Any, a1: Any, a2: Any) -> Any:
-    if type(a1) in SCALARS:
-        a1 = as_array(xp, a1, a2)
-    elif type(a2) in SCALARS:
-        a2 = as_array(xp, a2, a1)
-    return xp.where(condition, a1, a2)
+    return xp.where(condition, as_array(xp, a1, a2), as_array(xp, a2, a1))

@@ -140,9 +140,9 @@ def _require_values(x: Any) -> None:
 
 
 def _require_no_mask(array: NDArray[Any]) -> None:
-    """Raise TypeError for a masked array. Where there is one, its module has been imported."""
-    imported = type(array) is not np.ndarray and "numpy.ma" in sys.modules
-    if imported and isinstance(array, np.ma.MaskedArray):
+    """Raise TypeError for a masked array."""
+    # Looking for the type first, because `np.ma` is imported when it is first used.
+    if type(array) is not np.ndarray and isinstance(array, np.ma.MaskedArray):
         raise TypeError(
             "a MaskedArray would lose its mask in a Blob; use its .filled(), or its .data to take "
             "the masked elements too"

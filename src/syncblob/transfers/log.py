@@ -47,7 +47,7 @@ class Operation(NamedTuple):
 
 def _read(entry: list[Any]) -> Transfer:
     """Return the transfer of an entry of a log. Several threads may read it at once."""
-    made, arrival = entry
+    made, arrival, _ = entry
     if type(made.line) is not SourceLine:
         because = made.because and made.because()
         made = entry[0] = made._replace(line=Place(*made.line).line, because=because)
@@ -77,15 +77,16 @@ class TransferLog:
     """
 
     def __init__(self, *, operations: bool = False, last: int | None = None) -> None:
-        # Each with the function that tells when it arrived, until that is known.
+        # Each with the function that tells when it arrived, until that is known, and whether it
+        # brought back what an eviction had taken away.
         self._entries: deque[list[Any]] = deque(maxlen=last)
         # The number and the bytes of what is counted.
         self._totals: dict[str, tuple[int, int]] = dict.fromkeys(_COUNTED, (0, 0))
         self.seconds: float = 0.0
         # Each without its times, and what tells its beginning and its end, until they are known.
         self._operations: deque[list[Any]] = deque(maxlen=last)
-        # The number of transfers before each, the memory and the range.
-        self._evictions: deque[tuple[int, int, int, int]] = deque(maxlen=last)
+        # The ranges that evictions have taken away, by memory.
+        self._evicted: dict[int, list[tuple[int, int]]] = {}
         self._watches = operations
         self._open = False
         self._lock = Lock()
@@ -129,7 +130,7 @@ class TransferLog:
         with self._lock.held:
             self.count(made.direction, made.nbytes)
             self.seconds += made.seconds
-            self._entries.append([made, arrival])
+            self._entries.append([made, arrival, self._brings_back(made)])
 
     def _add_operation(self, device: Device, name: str, start: Moment, end: Moment) -> None:
         entry = [Operation(name, device, user_line(), 0, 0), (start, end)]
@@ -139,7 +140,16 @@ class TransferLog:
     def add_eviction(self, memory: int, start: int, stop: int) -> None:
         """Record that a range of a memory has left an accelerator to make room."""
         with self._lock.held:
-            self._evictions.append((self._sum(0), memory, start, stop))
+            self._evicted.setdefault(memory, []).append((start, stop))
+
+    def _brings_back(self, made: Transfer) -> bool:
+        ranges = self._evicted.get(made.memory)
+        if ranges is None or made.direction == "download":
+            return False
+        first, last = made.offset, made.offset + made.nbytes
+        rest = [(start, stop) for start, stop in ranges if stop <= first or last <= start]
+        self._evicted[made.memory] = rest
+        return len(rest) < len(ranges)
 
     def __len__(self) -> int:
         """Return the number of transfers in the log."""
@@ -211,10 +221,10 @@ class TransferLog:
         those of `Blob.item` in a loop, are at least 32 of one line, of at most 4 KiB each.
         """
         with self._lock.held:
-            transfers, before = list(self), self._sum(0) - len(self)
-            evictions = [each for each in self._evictions if each[0] >= before]
-        brought_back = thrashing(transfers, before, evictions)
-        found = [*ping_pongs(transfers), *brought_back, *many_small(transfers)]
+            entries = list(self._entries)
+        transfers = [_read(entry) for entry in entries]
+        brought_back = [entry[0] for entry in entries if entry[2]]
+        found = [*ping_pongs(transfers), *thrashing(brought_back), *many_small(transfers)]
         return sorted(found, key=lambda problem: -problem.nbytes)
 
     def summary(self) -> str:

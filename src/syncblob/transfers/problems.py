@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
@@ -115,27 +115,10 @@ def _overlap(first: Transfer, second: Transfer) -> bool:
     )
 
 
-def thrashing(
-    transfers: Sequence[Transfer], before: int, evictions: list[tuple[int, int, int, int]]
-) -> Iterator[Problem]:
-    """Yield the lines that bring back Blobs which evictions have taken away at least twice.
-
-    `before` is the number of transfers before these; that before each eviction is its first entry,
-    followed by the memory and the range.
-    """
-    gone: dict[int, list[tuple[int, int]]] = {}
-    brought: dict[int, list[Transfer]] = {}
-    for number, transfer in enumerate(transfers, before):
-        while evictions and evictions[0][0] <= number:
-            _, memory, start, stop = evictions.pop(0)
-            gone.setdefault(memory, []).append((start, stop))
-        first, last = transfer.offset, transfer.offset + transfer.nbytes
-        away = gone.get(transfer.memory, [])
-        rest = [(start, stop) for start, stop in away if stop <= first or last <= start]
-        if transfer.direction != "download" and len(rest) < len(away):
-            gone[transfer.memory] = rest
-            brought.setdefault(transfer.memory, []).append(transfer)
-    again = [x for uploads in brought.values() if len(uploads) > 1 for x in uploads]
+def thrashing(brought_back: Iterable[Transfer]) -> Iterator[Problem]:
+    """Yield the lines that bring back Blobs which evictions have taken away at least twice."""
+    memories = groups(brought_back, attrgetter("memory")).values()
+    again = [transfer for of in memories if len(of) > 1 for transfer in of]
     for line, of in groups(again, attrgetter("line")).items():
         blobs, nbytes = quantity(len({x.memory for x in of}), "Blob"), bytes_of(of)
         text = (

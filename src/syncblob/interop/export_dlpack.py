@@ -26,8 +26,12 @@ HOST_DEVICE = HOST.dlpack_device
 def _named_side(memory: SyncedMemory, side: Side, dl_device: tuple[int, int] | None) -> Side:
     if dl_device is None:
         return side
-    # PyTorch and others have an enumeration for the first.
-    wanted = (int(dl_device[0]), int(dl_device[1]))
+    try:
+        wanted = (int(dl_device[0]), int(dl_device[1]))
+    except (TypeError, ValueError, IndexError):
+        raise BufferError(
+            f"expected dl_device to be a pair of numbers, as (1, 0), got {dl_device!r}"
+        ) from None
     if wanted == HOST_DEVICE:
         return Side.HOST
     devices: dict[tuple[int, int], Side] = {}

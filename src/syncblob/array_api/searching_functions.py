@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from syncblob._dtypes import SCALARS
 from syncblob.array_api._checks import as_array, require_indices
 from syncblob.calls.namespace import apply
-from syncblob.calls.operands import as_blob
+from syncblob.calls.operands import as_blob, refusal
 
 if TYPE_CHECKING:
     from syncblob._blob import Blob
@@ -82,10 +82,14 @@ def where(condition: Blob, x1: Blob | complex, x2: Blob | complex, /) -> Blob:
     `x1` and `x2` may be Python scalars; an OverflowError if it does not fit into the dtype
     of the result. The three broadcast.
     """
-    condition = as_blob("where", condition, x1, x2)
-    x1, x2 = (x if type(x) in SCALARS else as_blob("where", x, condition) for x in (x1, x2))
+    if x1 is None or x2 is None:
+        raise refusal("where", None)
     return apply(_where, condition, x1, x2)
 
 
 def _where(xp: Any, condition: Any, a1: Any, a2: Any) -> Any:
-    return xp.where(condition, as_array(xp, a1, a2), as_array(xp, a2, a1))
+    if type(a1) in SCALARS:
+        a1 = as_array(xp, a1, a2)
+    elif type(a2) in SCALARS:
+        a2 = as_array(xp, a2, a1)
+    return xp.where(condition, a1, a2)

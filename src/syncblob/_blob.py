@@ -34,7 +34,7 @@ from syncblob.blob.views import Views
 from syncblob.calls.numpy_protocols import array_function, array_ufunc
 from syncblob.calls.operators import Operators
 from syncblob.devices import HOST, Device, home_of
-from syncblob.interop import export_cuda, export_dlpack, export_numpy
+from syncblob.interop import export_cuda, export_dlpack
 from syncblob.memory import CONST, MUTABLE, OVERWRITE, Head, SyncedMemory
 from syncblob.memory.accesses import assume_unaliased, refresh
 from syncblob.memory.loans import NO_LOANS
@@ -630,7 +630,6 @@ class Blob(Operators, Views, Replacements, CaffeMath, Creation):
         self,
         dtype: DTypeLike | None = None,
         copy: bool = False,  # noqa: FBT002  # pandas' parameters
-        na_value: Any = ...,
     ) -> NDArray[Any]:
         """Return data on the host as `numpy.asarray` does: read-only, downloaded if needed.
 
@@ -642,12 +641,8 @@ class Blob(Operators, Views, Replacements, CaffeMath, Creation):
             Convert to another dtype, as a private, writable copy.
         copy
             True makes a private, writable copy.
-        na_value
-            The value in place of NaN, if there is one, in a private copy. NaN stays by default.
         """
-        if na_value is ...:
-            return self.__array__(dtype, copy or None)
-        return export_numpy.fill_missing(self.__array__(None, copy or None), dtype, na_value)
+        return self.__array__(dtype, copy or None)
 
     @property
     def ctypes(self) -> Any:

@@ -20,7 +20,7 @@ import numpy as np
 from syncblob._optional import import_optional
 from syncblob._shape import canonical_axis, offset
 from syncblob._source_lines import user_instruction
-from syncblob.blob import notebook_drawing, parts, pickling, scalars, text
+from syncblob.blob import parts, pickling, scalars, text
 from syncblob.blob.caffe_math import CaffeMath
 from syncblob.blob.core import GPU_DATA, GPU_DIFF, HOST_DATA, HOST_DIFF, BlobCore
 from syncblob.blob.creation import Creation, dense_layout
@@ -190,8 +190,8 @@ class Blob(Operators, Views, Replacements, CaffeMath, Creation):
         """Return the state: head, device, what each side holds, aliases, last transitions.
 
         Stale aliases are called stale, and arrays that have become read-only are named, with the
-        lines that made them so. Transfers nothing. The result prints as a table, also in notebooks;
-        ``str`` of it is the text.
+        lines that made them so. Transfers nothing. The result prints as a table; ``str`` of it is
+        the text.
         """
         return Explanation(self)
 
@@ -606,10 +606,6 @@ class Blob(Operators, Views, Replacements, CaffeMath, Creation):
         `repr` with the reason.
         """
         return text.values_of(self)
-
-    def _repr_html_(self) -> str:
-        """Show `explain` in a notebook, and the values that the host holds. Transfers nothing."""
-        return self.explain().draw(notebook_drawing.values_as_text(self))
 
     # --- array libraries; reading protocols take the const path, writing ones the mutable path ---
 

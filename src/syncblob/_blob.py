@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib.util import find_spec
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, Self, SupportsIndex
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, SupportsIndex
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -28,13 +28,13 @@ from syncblob.blob.explain import Explanation
 from syncblob.blob.flags import Flags
 from syncblob.blob.indexing import get_item, set_item
 from syncblob.blob.iteration import iterate, iterate_views
-from syncblob.blob.missing import Missing, add_missing
+from syncblob.blob.missing import OF_BLOB, add_missing
 from syncblob.blob.replace_memory import Replacements
 from syncblob.blob.views import Views
 from syncblob.calls.numpy_protocols import array_function, array_ufunc
 from syncblob.calls.operators import Operators
 from syncblob.devices import HOST, Device, home_of
-from syncblob.interop import export_cuda, export_dlpack, export_numpy
+from syncblob.interop import export_cuda, export_dlpack
 from syncblob.memory import CONST, MUTABLE, OVERWRITE, Head, SyncedMemory
 from syncblob.memory.accesses import assume_unaliased, refresh
 from syncblob.memory.loans import NO_LOANS
@@ -434,12 +434,6 @@ class Blob(Operators, Views, Replacements, CaffeMath, Creation):
     __getitem__ = get_item
     __setitem__ = set_item
 
-    def __delitem__(self, key: Any) -> NoReturn:
-        """Raise ValueError, as NumPy does."""
-        raise ValueError(
-            f"cannot delete elements of a Blob, got {key!r}; numpy.delete() makes one without them"
-        )
-
     def __iter__(self) -> Iterator[Any]:
         """Iterate over the first axis: yield views, or the elements of a 1-d Blob.
 
@@ -587,13 +581,6 @@ class Blob(Operators, Views, Replacements, CaffeMath, Creation):
             return str(self)
         return format(scalars.scalar(self, "a formatted number", "__format__"), spec)
 
-    def __round__(self, ndigits: SupportsIndex | None = None) -> Any:
-        """Round the element of a 0-d Blob to a Python number. Reads on the host.
-
-        The method `round` rounds the elements of any Blob.
-        """
-        return round(scalars.scalar(self, "a rounded number", "__round__"), ndigits)
-
     def __repr__(self) -> str:
         """Return shape, dtype, device and head. Transfers nothing."""
         return f"Blob({text.describe(self)})"
@@ -626,7 +613,6 @@ class Blob(Operators, Views, Replacements, CaffeMath, Creation):
         self,
         dtype: DTypeLike | None = None,
         copy: bool = False,  # noqa: FBT002  # pandas' parameters
-        na_value: Any = ...,
     ) -> NDArray[Any]:
         """Return data on the host as `numpy.asarray` does: read-only, downloaded if needed.
 
@@ -638,12 +624,8 @@ class Blob(Operators, Views, Replacements, CaffeMath, Creation):
             Convert to another dtype, as a private, writable copy.
         copy
             True makes a private, writable copy.
-        na_value
-            The value in place of NaN, if there is one, in a private copy. NaN stays by default.
         """
-        if na_value is ...:
-            return self.__array__(dtype, copy or None)
-        return export_numpy.fill_missing(self.__array__(None, copy or None), dtype, na_value)
+        return self.__array__(dtype, copy or None)
 
     @property
     def ctypes(self) -> Any:
@@ -884,7 +866,7 @@ class Blob(Operators, Views, Replacements, CaffeMath, Creation):
 
     def __dir__(self) -> list[str]:
         """List the attributes, without the names that only raise."""
-        return [name for name in super().__dir__() if type(vars(Blob).get(name)) is not Missing]
+        return [name for name in super().__dir__() if name not in OF_BLOB]
 
 
 add_missing(Blob)

@@ -28,17 +28,14 @@ class Copies(BlobCore):
     __slots__ = ()
 
     def copy(self, order: Literal["C", "F", "A", "K"] = "C") -> Self:
-        """Return an independent copy of data, and of diff if there is one.
+        """Return an independent copy of data, and in C order of diff, if there is one.
 
         Copies on this Blob's device, after transferring what is newer on the other side, so that a
         second copy transfers nothing. Of a view with gaps only the elements are transferred. The
         copy of a const view is writable. `order` is its memory layout, as in NumPy.
         """
         if order != "C":
-            axes = _axes_in_memory(self, order)
-            result = self.derive(lambda a: a.transpose(axes)).copy()
-            layout = result.layout.derive(lambda a: a.transpose(np.argsort(axes)))
-            return self.from_memory(result.memory, layout, home=self.home, gradient=result.gradient)
+            return self.astype(self.dtype, order)
         home = self.home
         existing = self.existing_diff()
         if existing is None and (self.raw_array is not None or not self.memory.blank):
@@ -192,20 +189,6 @@ def _convert(blob: BlobCore, reason: str, dtype: Any, order: Any) -> Any:
     if array is None:
         array = blob.memory.elements(blob.side, blob.layout, reason)
     return compute(blob.home, blob.home.astype, array, dtype, order)
-
-
-def _axes_in_memory(blob: BlobCore, order: str) -> list[int]:
-    """Return the axes in the order of a copy's memory; the last one varies fastest."""
-    layout = blob.layout
-    axes = list(range(blob.ndim))
-    if order == "A":
-        backwards = layout.derive(lambda a: a.transpose())
-        order = "F" if backwards.contiguous and not layout.contiguous else "C"
-    if order == "K":
-        return sorted(axes, key=lambda axis: -abs(layout.strides[axis]))
-    if order not in {"C", "F"}:
-        raise ValueError(f"expected an order of 'C', 'F', 'A' or 'K', got {order!r}")
-    return axes if order == "C" else axes[::-1]
 
 
 def _copy_contents(blob: BlobCore, source: BlobCore, *, diff: bool) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import operator
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -484,14 +483,3 @@ def _require_broadcast(shape: tuple[int, ...], target: tuple[int, ...] | None) -
     )
     if not fits:
         raise ValueError(f"cannot assign values of shape {shape} to elements of shape {target}")
-
-
-def in_c_order(values: Any, shape: tuple[int, ...]) -> Any:
-    """Reshape values, at least one, in C order, repeated or truncated as by ``ndarray.flat``."""
-    flat = values.reshape(-1)
-    size = math.prod(shape)
-    if flat.shape == (1,):
-        return flat.reshape(())
-    if flat.shape[0] < size:
-        flat = np.resize(flat, size)
-    return flat[:size].reshape(shape)

@@ -6,39 +6,28 @@ from collections.abc import Iterator
 from itertools import count
 from typing import Any
 
-from syncblob.blob.core import HOST_DATA, NOT_YET, AnyBlob, BlobCore
+from syncblob.blob.core import HOST_DATA, AnyBlob, BlobCore
 from syncblob.blob.indexing import get_item
-from syncblob.memory import NO_SHORTCUT
 
 
 def iterate(blob: BlobCore) -> Iterator[Any]:
     """Yield the elements of a 1-d Blob as NumPy scalars; see `Blob.__iter__`."""
     array: Any = None
-    seen = layout = None
-    shortcut = NO_SHORTCUT
+    seen = None
     for index in count():
-        if layout is not blob.known_layout:
-            # The Blob has another shape.
-            array, shortcut = None, NO_SHORTCUT
-        if shortcut.readable:
-            # Once the shortcut is revoked, read again, even if the map is the same then.
-            seen = None
+        kept = blob.accessor_arrays[HOST_DATA]
+        if kept is not None and kept.shortcut.readable:
+            array = kept.const
         else:
-            # While aliases may write on the other side, no shortcut can be used. Then only a change
-            # of the map, or the end of the aliases, causes a new read.
-            state = blob.memory.spans, blob.memory.aliased
-            if array is None or state != seen:
+            # While an alias may write on the other side, each read would copy all elements again.
+            # Then only a change of the map or of the shape, or the end of the alias, causes one.
+            state = blob.known_layout, blob.memory.spans
+            if array is None or not blob.memory.aliased or state != seen:
                 array = blob.const_view(HOST_DATA, "__iter__")
-                if blob.accessor_arrays[HOST_DATA] is NOT_YET:
-                    blob.keep_arrays(HOST_DATA, blob.memory)
-                kept, layout = blob.accessor_arrays[HOST_DATA], blob.known_layout
-                shortcut = NO_SHORTCUT if kept is None else kept.shortcut
-                seen = None if shortcut.readable else state
-        try:
-            element = array[index]
-        except IndexError:
+                seen = blob.known_layout, blob.memory.spans
+        if index >= len(array):
             return
-        yield element
+        yield array[index]
 
 
 def iterate_views(blob: AnyBlob, count: int) -> Iterator[AnyBlob]:

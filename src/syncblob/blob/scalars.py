@@ -15,9 +15,6 @@ if TYPE_CHECKING:
 
     from syncblob.blob.core import BlobCore
 
-# Alternatives to a conversion to one number.
-_FOR_MANY = {"bool": "any() or all()", "a rounded number": "round()"}
-
 # The buffer of arrays that are only indexed.
 ZERO = bytes(1)
 
@@ -53,7 +50,7 @@ def scalar(blob: BlobCore, kind: str, reason: str = "") -> Any:
     """
     if blob.shape:
         one = "item()" if blob.size == 1 else "item(index) for one element"
-        instead = _FOR_MANY.get(kind, one)
+        instead = "any() or all()" if kind == "bool" else one
         raise TypeError(
             f"only a 0-d Blob converts to {kind}, this one has shape {blob.shape}; use .{instead}"
         )

@@ -13,7 +13,6 @@ from syncblob._shape import is_integer, shape_from
 from syncblob.arrays.native import native_array
 from syncblob.blob.copying import Copies, private_array
 from syncblob.blob.core import HOST_DATA, BlobCore, fresh
-from syncblob.blob.indexing import in_c_order
 from syncblob.calls.choose_home import require_device_of
 from syncblob.calls.ndarray_methods import NdarrayMethods
 from syncblob.devices import Device, Side, home_of, supervisors
@@ -258,7 +257,8 @@ class Views(Copies, NdarrayMethods):
         source = values if isinstance(values, BlobCore) else native_array(values)[0]
         if source.size:
             blob: Any = self
-            blob[...] = in_c_order(source, self.shape)
+            one = source.size == 1
+            blob[...] = source.reshape(()) if one else np.resize(source, self.shape)
 
     @property
     def real(self) -> Self:

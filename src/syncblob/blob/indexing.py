@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from syncblob._dtypes import SUPPORTED, as_dtype
-from syncblob._layout import Layout
 from syncblob._weak_list import Reference
 from syncblob.arrays.foreign import is_array
 from syncblob.arrays.native import array_of_tensor, native_array
@@ -257,16 +256,7 @@ def _set_in_one_step(blob: BlobCore, full: Any, new: Any) -> None:
     direct = home.plain and not supervisors
     # NumPy checks the index.
     target = array[full] if direct and array is not None else None
-    start = None if target is None or not target.size else whole.first(full)
-    if full is _EVERYTHING:
-        layout = whole
-    elif target is None or start is None:
-        layout = whole.derive(lambda a: a[full])
-    else:
-        # `derive` would do the same, in more steps.
-        contiguous = target.flags.c_contiguous
-        strides = None if contiguous else home.strides(target)
-        layout = Layout(target.shape, target.dtype, strides, start)
+    layout = whole if full is _EVERYTHING else whole.derive(lambda a: a[full])
     if getattr(new, "shape", ()):
         _require_broadcast(tuple(new.shape), layout.shape)
     elif (type(new) is not int or abs(new) > _EXACT or layout.dtype.kind not in "fc") and (

@@ -467,17 +467,6 @@ class BlobCore:
         array = self.raw_array
         return self.current_array() if array is None else array
 
-    def is_shared(self) -> bool:
-        """Return whether a write concerns other sides: copies, or aliases, which it may spare."""
-        ledger, mine = self.memory, 1 << self.side
-        uniform = ledger.spans.uniform
-        if uniform is not None and uniform != mine:
-            return True
-        reach = self.layout.reach
-        if uniform is None and ledger.spans.any(*reach) != mine:
-            return True
-        return bool(ledger.uploads or ledger.loans.aliases(*reach, ~mine))
-
     def finish_write(self, home: Home, reason: str, array: Any) -> bool:
         """Finish a write of data in a home, made through an array of `array_in`.
 

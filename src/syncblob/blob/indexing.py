@@ -23,7 +23,6 @@ from syncblob.devices.base import is_on_device
 from syncblob.interop.adopt import array_in
 from syncblob.memory import (
     CONST,
-    MUTABLE,
     OVERWRITE,
     Head,
     Shortcut,
@@ -125,7 +124,7 @@ def set_item(blob: BlobCore, key: Any, value: Any) -> None:
             return
     number = type(value) in _NUMBERS
     new = value if number else _value_at_hand(blob, value)
-    if new is not None and _set_in_place(blob, full, new, whole=number):
+    if new is not None and _set_in_place(blob, full, new):
         return
     if number:
         _set_in_one_step(blob, full, value)
@@ -148,7 +147,7 @@ def _bring_and_set(blob: BlobCore, full: Any, value: Any) -> None:
         # `blob[0] += 1` assigns what it has written already.
         return
     new = _value_on(blob, value, shape)
-    if not _set_in_place(blob, full, new, whole=False):
+    if not _set_in_place(blob, full, new):
         _set_in_one_step(blob, full, new)
 
 
@@ -165,7 +164,7 @@ def _set_selected(blob: BlobCore, key: Any, index: Any, value: Any) -> None:
         elif isinstance(value, BlobCore) and value.known_memory is blob.known_memory:
             # NumPy assigns one by one.
             new = new.copy()
-        if _set_in_place(blob, index, new, whole=True):
+        if _set_in_place(blob, index, new):
             return
         function: Any = operator.setitem
     else:
@@ -176,15 +175,19 @@ def _set_selected(blob: BlobCore, key: Any, index: Any, value: Any) -> None:
     from_the_start(write_by, *place, function, index, new)
 
 
-def _set_in_place(blob: BlobCore, index: Any, new: Any, *, whole: bool) -> bool:
+def _set_in_place(blob: BlobCore, index: Any, new: Any) -> bool:
     """Assign to elements of the Blob's array, if it may be written as it is; tell whether it was.
 
-    Not if other sides would lose more than these elements. `whole` permits an access of all.
+    Not if other sides would lose more than these elements.
     """
     home, array = blob.home, blob.raw_array
     if not blob.shortcut.writable:
-        array = _make_writable(blob, whole=whole)
-    if array is None:
+        held = blob.known_memory
+        # What the host and the first accelerator have is the usual case of shared contents.
+        if held is NO_MEMORY or (held is not None and held.spans.uniform == _BOTH):
+            return False
+        array = blob.current_array()
+    if array is None or not blob.shortcut.writable:
         return False
     shortcut = blob.shortcut
     note: Any = None
@@ -207,20 +210,6 @@ def _set_in_place(blob: BlobCore, index: Any, new: Any, *, whole: bool) -> bool:
     finally:
         # Frames of an error would keep it.
         note = None
-
-
-def _make_writable(blob: BlobCore, *, whole: bool) -> Any:
-    """Return the Blob's array if it may be written without a loss of other sides, else None."""
-    held = blob.known_memory
-    # The second is the usual case of `_is_shared`.
-    if held is NO_MEMORY or (held is not None and held.spans.uniform == _BOTH):
-        return None
-    if whole:
-        # What a source or another side has must not be brought to be overwritten.
-        ready = not blob.is_shared() and blob.current_array() is not None
-        return blob.array_in(blob.home, MUTABLE, "__setitem__") if ready else None
-    array = blob.current_array()
-    return array if blob.shortcut.writable else None
 
 
 def _fill(blob: BlobCore, value: Any) -> bool:

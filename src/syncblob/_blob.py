@@ -127,11 +127,6 @@ class Blob(Operators, Views, Replacements, CaffeMath, Creation):
         device: Device | str | None = None,
         name: str = "",
     ) -> None:
-        if hasattr(self, "known_memory"):
-            raise TypeError(
-                f"expected a new Blob; this one, of shape {self.shape}, exists already: resize() "
-                "changes its shape, share_data() its memory"
-            )
         layout = dense_layout(shape, dtype)
         self._init_fields(layout, home_of(device))
         if name:
@@ -537,14 +532,6 @@ class Blob(Operators, Views, Replacements, CaffeMath, Creation):
     def tobytes(self, order: Literal["C", "F", "A"] = "C") -> bytes:
         """Return a copy of the elements' bytes, in an order as of NumPy. Reads as `tolist`."""
         return self.host_elements("tobytes").tobytes(order)
-
-    def tofile(self, fid: Any, sep: str = "", format: str = "%s") -> None:  # noqa: A002  # NumPy's
-        """Write the elements in C order to a file; the parameters are `numpy.ndarray.tofile`'s.
-
-        Reads as `tolist`. The file has no shape; `write_blob`, `numpy.save` and `save_model` write
-        formats that have one.
-        """
-        self.host_elements("tofile").tofile(fid, sep, format)
 
     def __bytes__(self) -> bytes:
         """Return a copy of the elements' bytes in C order; see `tobytes`."""

@@ -62,7 +62,7 @@ def as_dtype(dtype: DTypeLike) -> np.dtype[np.generic]:
         return _BY_NAME[dtype]
     except (KeyError, TypeError):
         pass
-    result = numpy_dtype(dtype)
+    result = _numpy_dtype(dtype)
     if is_supported(result):
         return result
     if result.kind in _KINDS:
@@ -80,8 +80,7 @@ def as_dtype(dtype: DTypeLike) -> np.dtype[np.generic]:
     )
 
 
-def numpy_dtype(dtype: DTypeLike) -> np.dtype[np.generic]:
-    """Convert to a NumPy dtype as `as_dtype` does; Blobs need not support it."""
+def _numpy_dtype(dtype: DTypeLike) -> np.dtype[np.generic]:
     if isinstance(dtype, str) and dtype == "bfloat16":
         found: np.dtype[np.generic] = np.dtype(import_optional("ml_dtypes", "bfloat16").bfloat16)
         return found

@@ -37,7 +37,6 @@ def test_lists_and_scalars_are_numpys(dtype):
 def test_an_item_ends_no_borrow_of_a_thread_that_writes_meanwhile(monkeypatch):
     blob = Blob((4,), "int32", device="simulated")
     blob.mutable_cpu_data()[...] = 7
-    blob.gpu_data()
     newest, borrows = SyncedMemory.newest, []
 
     def newest_before_a_write(*args):
@@ -137,34 +136,12 @@ def test_astype_gives_numpys_values(source, target):
     assert blob_in(CPU, source).astype(target).tobytes() == expected.tobytes()
 
 
-@pytest.mark.parametrize("dtype", [">f8", object, str, "S3", "M8[s]", np.longdouble, "V4"])
-@pytest.mark.parametrize("head", [CPU, GPU])
-def test_astype_to_a_dtype_that_no_blob_has_gives_numpys_array(simulated, head, dtype):
-    blob = blob_in(head)
-    simulated.reset_counts()
-    for view in (lambda a: a, lambda a: a[:, ::2], lambda a: a.T):
-        expected = view(values()).astype(dtype)
-        result = view(blob).astype(dtype)
-        assert (type(result), result.dtype) == (np.ndarray, expected.dtype)
-        assert result.tolist() == expected.tolist()
-    assert simulated.uploads == 0
-    assert simulated.downloaded_bytes == (24 if head is GPU else 0)
-    assert blob.T.astype(dtype, "F").flags.f_contiguous
-    with pytest.raises(TypeError, match="safe"):
-        blob_in(head, "float64").astype(">f4", casting="safe")
-    other = "simulated" if head is CPU else "cpu"
-    if other == "simulated":
-        with syncblob.compute_only_on(other), pytest.raises(syncblob.DeviceGuardError):
-            blob.astype(dtype)
-
-
 @pytest.mark.parametrize("dtype", ["S3", "O", "datetime64[s]", ">f4", "longdouble", "nonsense", 5])
 def test_dtypes_a_blob_cannot_hold_are_refused(dtype):
     with pytest.raises(TypeError):
         Blob(2, dtype)
-    if dtype in {"nonsense", 5}:
-        with pytest.raises(TypeError, match="expected a dtype"):
-            blob_in(CPU).astype(dtype)
+    with pytest.raises(TypeError, match="expected a dtype|a Blob holds"):
+        blob_in(CPU).astype(dtype)
 
 
 @pytest.mark.parametrize("head", PAIR)

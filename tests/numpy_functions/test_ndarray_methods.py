@@ -274,16 +274,6 @@ def test_writeable_makes_a_blob_const_from_then_on(device, settled):
         assert blob[0].tolist() == [5, 5, 5]
 
 
-def test_elements_go_to_a_file(tmp_path):
-    array = np.arange(12, dtype=np.float32).reshape(3, 4)
-    blob = Blob.asarray(array)
-    blob[:, ::2].tofile(tmp_path / "x")
-    assert np.array_equal(np.fromfile(tmp_path / "x", np.float32), array[:, ::2].ravel())
-    with (tmp_path / "y").open("wb") as file:
-        blob[0].tofile(file, ",", "%d")
-    assert (tmp_path / "y").read_text() == "0,1,2,3"
-
-
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("order", ["C", "F", "A", "K"])
 def test_orders_of_copies_and_of_other_shapes(device, order):

@@ -25,14 +25,6 @@ def item(blob: BlobCore, indices: tuple[Any, ...]) -> Any:
     at_hand = array is not None and blob.home is HOST
     if at_hand and (shortcut.readable or blob.current_array() is array):
         return array.item(*indices)
-    if blob.known_memory is not None and not shortcut.readable:
-        layout = blob.layout
-        buffer = blob.memory.newest(Side.HOST, layout)
-        if buffer is not None:
-            # Not by an access: another thread may have written on the device since, and would lose
-            # its borrow.
-            there: NDArray[Any] = HOST.own_view(buffer.array, layout, writable=False)
-            return there.item(*indices)
     shape = blob.shape
     # NumPy checks the indices.
     np.ndarray(shape, np.uint8, ZERO, 0, (0,) * len(shape)).item(*indices)

@@ -27,7 +27,6 @@ from syncblob.blob.creation import Creation, dense_layout
 from syncblob.blob.explain import Explanation
 from syncblob.blob.flags import Flags
 from syncblob.blob.indexing import get_item, set_item
-from syncblob.blob.iteration import iterate, iterate_views
 from syncblob.blob.missing import OF_BLOB, add_missing
 from syncblob.blob.replace_memory import Replacements
 from syncblob.blob.views import Views
@@ -439,7 +438,9 @@ class Blob(Operators, Views, Replacements, CaffeMath, Creation):
         shape = self.shape
         if not shape:
             raise TypeError("a 0-d Blob cannot be iterated over; use item() for its element")
-        return iterate(self) if len(shape) == 1 else iterate_views(self, shape[0])
+        if len(shape) == 1:
+            return scalars.iterate(self)
+        return (self[index] for index in range(shape[0]))
 
     def __reversed__(self) -> Iterator[Any]:
         """Iterate over the first axis from its end; see `__iter__`."""

@@ -140,7 +140,7 @@ def test_astype_gives_numpys_values(source, target):
 def test_dtypes_a_blob_cannot_hold_are_refused(dtype):
     with pytest.raises(TypeError):
         Blob(2, dtype)
-    with pytest.raises(TypeError, match="expected a dtype|a Blob holds"):
+    with pytest.raises(TypeError, match=r"expected a dtype|a Blob holds"):
         blob_in(CPU).astype(dtype)
 
 

@@ -102,6 +102,13 @@ def fresh(cls: type[AnyBlob], array: Any, home: Home) -> AnyBlob:
     return blob
 
 
+def newest_side(blob: BlobCore, memory: SyncedMemory) -> Side:
+    """Return a side that has all newest contents of a Blob, its accelerator's if possible."""
+    holders = memory.spans.common(*blob.layout.reach)
+    sides = blob.accelerator_side(memory), *memory.buffers.all_sides
+    return next(side for side in sides if holders >> side & 1)
+
+
 class BlobCore:
     """The fields of a Blob, its memories, and arrays over them.
 

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from syncblob._formatting import quantity, union
+from syncblob.blob.core import BlobCore, newest_side
 from syncblob.devices import Side
 from syncblob.errors import NoDeviceError
 from syncblob.memory import Head, SyncedMemory
 from syncblob.memory.loans import BORROW
 
 if TYPE_CHECKING:
-    from syncblob._layout import Layout
-    from syncblob.blob.core import BlobCore
     from syncblob.memory.ledger import Transition
     from syncblob.memory.loans import Loan
 
@@ -44,7 +43,10 @@ class Explanation:
             f"Blob{named} of shape {blob.shape}, {blob.dtype.name}, {blob.nbytes} bytes{const}"
         )
         head, *rows = _rows(blob, memory)
-        self.rows: list[tuple[str, str]] = [head, ("device", f"{blob.device}, where operations run")]
+        self.rows: list[tuple[str, str]] = [
+            head,
+            ("device", f"{blob.device}, where operations run"),
+        ]
         if blob.base is not None:
             gaps = "" if layout.gapless else ", with gaps"
             part = f"bytes {layout.start} to {layout.stop} of {memory.nbytes}{gaps}"
@@ -66,7 +68,7 @@ class Explanation:
 
 def _rows(blob: BlobCore, memory: SyncedMemory) -> Iterator[tuple[str, str]]:
     """Describe a memory of a Blob. Neither transfers nor synchronizes."""
-    yield "head", _meaning_of_head(memory, blob.layout, blob.accelerator_side(memory))
+    yield "head", _meaning_of_head(blob, memory)
     sides = memory.buffers.all_sides
     for side in sides:
         yield side.name.lower(), _contents(memory, side)
@@ -127,8 +129,9 @@ def _bytes(memory: SyncedMemory, start: int, stop: int) -> str:
     return "" if (start, stop) == (0, memory.nbytes) else f", bytes {start} to {stop}"
 
 
-def _meaning_of_head(memory: SyncedMemory, layout: Layout, side: Side) -> str:
-    head = memory.head_over(*layout.reach, side)
+def _meaning_of_head(blob: BlobCore, memory: SyncedMemory) -> str:
+    layout = blob.layout
+    head = memory.head_over(*layout.reach, blob.accelerator_side(memory))
     if head is Head.SYNCED:
         meaning = "both sides hold the newest contents"
     elif head is Head.UNINITIALIZED:
@@ -138,10 +141,7 @@ def _meaning_of_head(memory: SyncedMemory, layout: Layout, side: Side) -> str:
         meaning = "each side holds a part of the newest contents"
         meaning = "a part is only in its source" if lacking else meaning
     else:
-        newest = Side.HOST if head is Head.HEAD_AT_CPU else side
-        if head is Head.ELSEWHERE:
-            holders = memory.spans.common(*layout.reach)
-            newest = next(other for other in memory.buffers.all_sides if holders >> other & 1)
+        newest = newest_side(blob, memory)
         sticky = memory.loans.writers(*layout.reach, 1 << newest)
         why = ", and an alias may write there at any moment" if sticky else ""
         meaning = f"the newest contents are on the {newest.name.lower()}{why}"

@@ -9,7 +9,6 @@ if TYPE_CHECKING:
     from syncblob.blob.core import BlobCore
 
 
-
 class Flags:
     """The memory layout and writability of a Blob, under NumPy's names. Causes no transfer.
 

@@ -21,15 +21,7 @@ from syncblob.calls.tables import Rules
 from syncblob.devices import HOST, supervisors
 from syncblob.devices.base import is_on_device
 from syncblob.interop.adopt import array_in
-from syncblob.memory import (
-    CONST,
-    OVERWRITE,
-    Head,
-    Shortcut,
-    acquire,
-    compute,
-    from_the_start,
-)
+from syncblob.memory import CONST, OVERWRITE, Head, Shortcut, acquire, compute, from_the_start
 from syncblob.memory.buffers import allocate_on_host
 from syncblob.memory.ledger import first_write
 
@@ -90,13 +82,7 @@ def get_item(blob: AnyBlob, key: Any) -> AnyBlob:
     if array is None or blob.known_memory is None:
         array = blob.viewable_array()
     if array is not None:
-        view = array[full]
-        number = not (blob.shortcut.readable or view.shape)
-        if number and blob.memory.spans.uniform is None:
-            # A number is read next. In a split memory it would ask for its own few bytes each
-            # time.
-            blob.current_array()
-        result = blob.view_of_array(array, view)
+        result = blob.view_of_array(array, array[full])
         if result is not None:
             return result
     return blob.view_at(blob.layout.derive(lambda a: a[full]))

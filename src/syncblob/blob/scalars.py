@@ -1,16 +1,20 @@
-"""Elements as Python scalars."""
+"""Elements as scalars: one, or all of a Blob with one axis."""
 
 from __future__ import annotations
 
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from syncblob._shape import offset
+from syncblob.blob.core import HOST_DATA
 from syncblob.devices import HOST, Side
 from syncblob.transfers import Copying, open_logs, transfer
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from syncblob.blob.core import BlobCore
@@ -103,3 +107,23 @@ def element_at(blob: BlobCore, indices: tuple[Any, ...], action: str, *, diff: b
     index: Any = (*map(int, axes), ...)
     layout = blob.layout.derive(lambda a: a[index])
     return blob.memory_of(diff=diff).gather(Side.HOST, layout, action).item()
+
+
+def iterate(blob: BlobCore) -> Iterator[Any]:
+    """Yield the elements of a 1-d Blob as NumPy scalars; see `Blob.__iter__`."""
+    array: Any = None
+    seen = None
+    for index in count():
+        kept = blob.accessor_arrays[HOST_DATA]
+        if kept is not None and kept.shortcut.readable:
+            array = kept.const
+        else:
+            # While an alias may write on the other side, each read would copy all elements again.
+            # Then only a change of the map or of the shape, or the end of the alias, causes one.
+            state = blob.known_layout, blob.memory.spans
+            if array is None or not blob.memory.aliased or state != seen:
+                array = blob.const_view(HOST_DATA, "__iter__")
+                seen = blob.known_layout, blob.memory.spans
+        if index >= len(array):
+            return
+        yield array[index]

@@ -126,6 +126,11 @@ class Blob(Operators, Views, Replacements, CaffeMath, Creation):
         device: Device | str | None = None,
         name: str = "",
     ) -> None:
+        if hasattr(self, "known_memory"):
+            raise TypeError(
+                f"expected a new Blob; this one, of shape {self.shape}, exists already: resize() "
+                "changes its shape, share_data() its memory"
+            )
         layout = dense_layout(shape, dtype)
         self._init_fields(layout, home_of(device))
         if name:

@@ -10,15 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from numbers import Complex, Integral, Real
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from syncblob.blob.core import BlobCore, newest_side
 from syncblob.calls.results import write_by
-from syncblob.devices import Side
 from syncblob.memory import CONST, Head, SyncedMemory, compute, from_the_start
 from syncblob.transfers import require_device
+
+if TYPE_CHECKING:
+    from syncblob.devices import Side
 
 # The number of elements converted at a time, so that temporary arrays fit in the cache.
 _BLOCK = 1 << 16

@@ -168,8 +168,6 @@ def private_array(blob: BlobCore, reason: str, dtype: Any = None, order: Any = "
     home = blob.home
     if home.plain and not supervisors:
         array = blob.raw_array if blob.shortcut.readable else blob.current_array()
-        if array is None and blob.layout.gapless:
-            array = blob.current_array(reason)
         if array is not None:
             return home.astype(array, array.dtype if dtype is None else dtype, order)
     if dtype is None:

@@ -422,29 +422,9 @@ class BlobCore:
             if memory.holds(buffer, self.side, layout):
                 return array
 
-    def current_array(self, reason: str = "") -> Any:
-        """Return `raw_array` if it can be read as it is, else None. Allocates nothing.
-
-        `reason` is the name of an access that brings an existing array up to date, if only the copy
-        can make that fail. By default, nothing is copied.
-        """
+    def current_array(self) -> Any:
+        """Return `raw_array` if it can be read as it is, else None. Copies and allocates nothing."""
         shortcut, array = self.shortcut, self.raw_array
-        if array is not None and reason and not shortcut.readable:
-            # With an array that is not up to date, there is a memory.
-            memory: Any = self.known_memory
-            layout = self.known_layout or self.layout
-            if memory.aliased:
-                # The copy may not stay up to date, and the caller would make another.
-                return None
-            try:
-                buffer = acquire(memory, shortcut.side, CONST, layout, reason)
-            except MemoryError:
-                # The caller begins again, with fewer arrays in use.
-                return None
-            if not shortcut.readable:
-                # Asks for the shortcut again.
-                self._attach(memory, layout)
-            return array if self.raw_array is array and buffer is shortcut.buffer else None
         if array is None or not shortcut.readable:
             shortcut, array = self._attach(self.memory, self.layout)
         return array if shortcut.readable else None

@@ -332,7 +332,7 @@ def _index_at_hand(home: Home, key: Any) -> Any:
             entry = x.raw_array
             if entry is None or not entry.ndim or x.home is not home:
                 return None
-            if not (x.shortcut.readable or x.current_array("__getitem__") is entry):
+            if not (x.shortcut.readable or x.current_array() is entry):
                 return None
             if kind is not tuple:
                 return entry
@@ -400,7 +400,7 @@ def _value_at_hand(blob: BlobCore, value: Any) -> Any:
         array = value.raw_array
         if array is None or value.home is not home:
             return None
-        if not (value.shortcut.readable or value.current_array("__setitem__") is array):
+        if not (value.shortcut.readable or value.current_array() is array):
             return None
     elif home is HOST:
         array = value if type(value) is np.ndarray else array_of_tensor(value, keep=False)

@@ -323,8 +323,7 @@ class Blob(Operators, Views, Replacements, CaffeMath, Creation):
         for an internal one. RuntimeError unless the head is HEAD_AT_CPU.
         """
         memory = self.memory
-        side = self.accelerator_side(memory)
-        memory.async_gpu_push(stream, *self.layout.reach, side)
+        memory.async_gpu_push(stream, *self.layout.reach, self.accelerator_side(memory))
 
     def prefetch(self, device: Device | str | None = None) -> None:
         """Start to transfer to a device, by default that of this Blob, the data missing there.
@@ -408,10 +407,9 @@ class Blob(Operators, Views, Replacements, CaffeMath, Creation):
         Ends the exposure caused by ``__cuda_array_interface__`` and adopted arrays, so that later
         reads need not copy again. Tracked aliases need no promise.
         """
-        layout = self.layout
         for memory in (self.memory, self.existing_diff()):
             if memory is not None:
-                assume_unaliased(memory, layout.start, layout.stop)
+                assume_unaliased(memory, *self.layout.reach)
 
     def refresh(self) -> None:
         """Make writes by other code into this Blob's host memory visible on the device.
@@ -424,8 +422,8 @@ class Blob(Operators, Views, Replacements, CaffeMath, Creation):
         Transfers nothing. The host stays exposed for a view with gaps. Pickling a Blob in shared
         memory exposes the host again. diff is unchanged.
         """
-        memory, layout = self.memory, self.layout
-        refresh(memory, *layout.reach, still_exposed=not layout.gapless)
+        layout = self.layout
+        refresh(self.memory, *layout.reach, still_exposed=not layout.gapless)
 
     # --- indexing --------------------------------------------------------------------------------
 

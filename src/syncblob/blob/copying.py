@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
@@ -38,12 +39,9 @@ class Copies(BlobCore):
         home = self.home
         existing = self.existing_diff()
         if existing is None and (self.raw_array is not None or not self.memory.blank):
-            try:
+            # Without room, `_duplicate` copies on the host.
+            with suppress(MemoryError):
                 result = fresh(type(self), private_array(self, "copy"), home)
-            except MemoryError:
-                if home.can_hold(2 * self.nbytes):
-                    raise
-            else:
                 held = self.known_memory
                 partner = None if held is None else held.buffers.accelerator
                 if home is HOST and partner is not None:
@@ -218,11 +216,7 @@ def _duplicate(blob: BlobCore, memory: SyncedMemory) -> SyncedMemory:
 
 
 def _require_conversion(source: np.dtype[np.generic], target: np.dtype[np.generic]) -> None:
-    if is_bfloat16(target):
-        fits = source.kind in "fiub" or is_bfloat16(source)
-    elif is_bfloat16(source):
-        fits = target.kind in "fc"
-    else:
-        fits = np.can_cast(source, target, casting="same_kind")
-    if not fits:
+    # For NumPy, bfloat16 is of no kind of numbers.
+    known = [np.dtype(np.float16) if is_bfloat16(dtype) else dtype for dtype in (source, target)]
+    if not np.can_cast(*known, casting="same_kind"):
         raise TypeError(f"copy_from does not convert {source} to {target}; use .astype() first")

@@ -423,7 +423,7 @@ class BlobCore:
                 return array
 
     def current_array(self) -> Any:
-        """Return `raw_array` if it can be read as it is, else None. Copies and allocates nothing."""
+        """Return `raw_array` if it can be read as it is, else None. Allocates nothing."""
         shortcut, array = self.shortcut, self.raw_array
         if array is None or not shortcut.readable:
             shortcut, array = self._attach(self.memory, self.layout)
@@ -547,14 +547,7 @@ class BlobCore:
     @property
     def side(self) -> Side:
         """The side of this Blob's device in the memory of data."""
-        home = self.home
-        if home is HOST:
-            return Side.HOST
-        memory = self.known_memory
-        if memory is None or memory is NO_MEMORY:
-            memory = self._make_memory()
-        # The first accelerator of a memory is that of its device.
-        return Side.ACCELERATOR if memory.device_home is home else memory.side_of(home)
+        return Side.HOST if self.home is HOST else self.accelerator_side(self.memory)
 
     def accelerator_side(self, memory: SyncedMemory) -> Side:
         """Return the side of this Blob's accelerator in a memory of its.
@@ -562,6 +555,7 @@ class BlobCore:
         That is the accelerator of its device. For the host, it is the first of the memory.
         """
         home = self.home
+        # The first accelerator of a memory is that of its device.
         if home is HOST or memory.device_home is home:
             return Side.ACCELERATOR
         return memory.side_of(home)

@@ -82,15 +82,10 @@ def element(blob: BlobCore, reason: str, index: tuple[int, ...] = ()) -> NDArray
         if blob.shortcut.writable and not home.shared and (held is not None or not logged):
             # The host lacks it.
             accelerator: Any = home
-            if held is None:
-                copying = Copying(accelerator, reason, 0)
-            else:
+            copying = Copying(accelerator, reason, 0)
+            if held is not None:
                 copying = held.buffers.copying(accelerator, reason)
-            place = 0
-            if logged:
-                layout = blob.layout
-                axes = zip(index, layout.shape, layout.strides, strict=bool(index))
-                place = layout.offset + sum(at % dim * step for at, dim, step in axes)
+            place = blob.layout.derive(lambda a: a[key]).offset if logged else 0
             copied = np.empty(array.nbytes, np.uint8)
             copies = accelerator.download, home.wrap(array), copied
             transfer(copying, "download", copied.nbytes, place, *copies)

@@ -217,6 +217,6 @@ def _duplicate(blob: BlobCore, memory: SyncedMemory) -> SyncedMemory:
 
 def _require_conversion(source: np.dtype[np.generic], target: np.dtype[np.generic]) -> None:
     # For NumPy, bfloat16 is of no kind of numbers.
-    known = [np.dtype(np.float16) if is_bfloat16(dtype) else dtype for dtype in (source, target)]
-    if not np.can_cast(*known, casting="same_kind"):
+    before, after = (np.dtype("f2") if is_bfloat16(x) else x for x in (source, target))
+    if not np.can_cast(before, after, casting="same_kind"):
         raise TypeError(f"copy_from does not convert {source} to {target}; use .astype() first")

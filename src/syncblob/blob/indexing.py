@@ -172,8 +172,9 @@ def _set_in_place(blob: BlobCore, index: Any, new: Any) -> bool:
         # What the host and the first accelerator have is the usual case of shared contents.
         if held is NO_MEMORY or (held is not None and held.spans.uniform == _BOTH):
             return False
-        array = blob.current_array()
-    if array is None or not blob.shortcut.writable:
+        current = blob.current_array()
+        array = current if blob.shortcut.writable else None
+    if array is None:
         return False
     shortcut = blob.shortcut
     note: Any = None

@@ -245,7 +245,7 @@ class Views(Copies, NdarrayMethods):
     @flat.setter
     def flat(self, values: Any) -> None:
         self.require_writable("assignment to flat")
-        source = values if isinstance(values, BlobCore) else native_array(values)[0]
+        source: Any = values if isinstance(values, BlobCore) else native_array(values)[0]
         if source.size:
             blob: Any = self
             one = source.size == 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
@@ -39,9 +38,12 @@ class Copies(BlobCore):
         home = self.home
         existing = self.existing_diff()
         if existing is None and (self.raw_array is not None or not self.memory.blank):
-            # Without room, `_duplicate` copies on the host.
-            with suppress(MemoryError):
+            try:
                 result = fresh(type(self), private_array(self, "copy"), home)
+            except MemoryError:
+                if home.can_hold(2 * self.nbytes):
+                    raise
+            else:
                 held = self.known_memory
                 partner = None if held is None else held.buffers.accelerator
                 if home is HOST and partner is not None:

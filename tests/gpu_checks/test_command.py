@@ -30,7 +30,7 @@ from gpu_checks.steps import (
     process_environment,
 )
 from syncblob.devices.cuda import _CudaPush
-from syncblob.devices.cuda_streams import Order, Range
+from syncblob.devices.cuda_streams import Allocation, Order
 
 JOBS = make_jobs(Context(Path("out")))
 FIRST = ["environment", "probes", "programs", "full-device", "transfers"]
@@ -278,7 +278,7 @@ def test_a_backend_that_waits_for_nothing_is_found_out(method, test):
 
 
 @pytest.mark.parametrize(
-    ("kind", "method"), [(_CudaPush, "order"), (Order, "wait"), (Order, "lend"), (Range, "add")]
+    ("kind", "method"), [(_CudaPush, "order"), (Order, "wait"), (Order, "lend"), (Allocation, "add")]
 )
 def test_random_programs_find_a_backend_that_waits_for_nothing(monkeypatch, kind, method):
     # `lend` returns a view.

@@ -14,7 +14,7 @@ import ctypes
 import sys
 import time
 import warnings
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from functools import cache, partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -27,7 +27,7 @@ from syncblob._source_lines import user_line
 from syncblob.devices import page_locked, timed_computations
 from syncblob.devices.base import DLPACK_CUDA, ENDING, NEEDED, Accelerator, BesideCaptureError, Push
 from syncblob.devices.cuda_shared import SharedMemory
-from syncblob.devices.cuda_streams import Order, Owner, as_stream, is_capturing
+from syncblob.devices.cuda_streams import Order, Owner, Stretch, as_stream, is_capturing
 from syncblob.devices.device import Device
 from syncblob.devices.host import HOST
 from syncblob.errors import DeviceMismatchError, NoDeviceError
@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 # `cudaErrorMemoryAllocation`; `cudaMemcpyHostToDevice` and `cudaMemcpyDeviceToHost`.
 _OUT_OF_MEMORY = 2
 _TO_DEVICE, _TO_HOST = 1, 2
+
+_HERE = nullcontext()
 
 
 def _driver() -> Any:
@@ -131,34 +133,22 @@ class CudaBackend(Accelerator):
         if getattr(function, "__name__", "") == "power":
             self.require_powers(*args[:2])
         stream = order.plain()
-        if stream is None:
-            return self._compute_beside(function, args, keywords)
-        try:
-            if timed_computations.watchers:
-                result = timed_computations.run(self, function, args, keywords)
-            else:
-                result = function(*args, **keywords)
-        except self._short_of_memory as error:
-            raise self._shortage(error) from None
-        finally:
-            order.note((*args, *keywords.values()) if keywords else args, result, stream)
-            if ENDING:
-                self.end()
-        return result
-
-    def _compute_beside(self, function: Any, args: Any, keywords: Any) -> Any:
-        """Compute on another device than the current one, beside torch's stream, or in a graph."""
-        order, result = self.order, None
-        with self._context:
-            order.join(computing=True)
+        # Else this is another device than the current one, beside torch's stream, or in a graph.
+        with self._context if stream is None else _HERE:
+            if stream is None:
+                order.join(computing=True)
             try:
-                result = super().compute(function, *args, **keywords)
+                if timed_computations.watchers:
+                    result = timed_computations.run(self, function, args, keywords)
+                else:
+                    result = function(*args, **keywords)
             except self._short_of_memory as error:
                 raise self._shortage(error) from None
             finally:
-                # First, because the function may be torch's.
-                order.join()
-                order.note((args, keywords), result)
+                if stream is None:
+                    # First, because the function may be torch's.
+                    order.join()
+                order.note((*args, *keywords.values()) if keywords else args, result, stream)
                 if ENDING:
                     self.end()
         return result
@@ -203,11 +193,9 @@ class CudaBackend(Accelerator):
             raise self._shortage(error, nbytes) from None
 
     def is_seen(self, buffer: Any) -> bool:
-        """Look for the owners that all arrays over it refer to, and whether a graph uses it."""
+        """Look for the owner that all arrays over it refer to, and whether a graph uses it."""
         known = self.order.known(buffer)
-        if known is None or known.captured:
-            return True
-        return any(each.owner() is not None for each in [known, *known.parts.values()])
+        return known is None or known.captured or known.owner() is not None
 
     def holder(self, buffer: Any) -> str:
         """Return the reason why a buffer has to stay where it is: a graph that uses it."""
@@ -306,8 +294,6 @@ class CudaBackend(Accelerator):
             # Work on the current stream may still use this memory; see `allocate`.
             self.finish(shared)
             return self.share(shared)
-        if self.order.plain(transfers=True) is None:
-            self._refuse_capture("an allocation")
         buffer = self._page_locked.take(nbytes)
         if buffer is None:
             try:
@@ -406,10 +392,10 @@ class CudaBackend(Accelerator):
         """
         order = self.order
         with order.calls():
-            if order.plain(transfers=True) is None:
+            if order.plain() is None:
                 self._refuse_capture(action)
                 order.join()
-            if order.leaving or order.under_way:
+            if order.under_way:
                 order.drop_finished()
             if self._page_locked.nbytes > page_locked.MOST_KEPT:
                 self._page_locked.trim()
@@ -419,8 +405,9 @@ class CudaBackend(Accelerator):
                 if kept is None:
                     return stream.synchronize()
                 # Later transfers of these bytes, and uses, wait for the push.
-                event = stream.record()
-                order.under_way[event] = kept, buffer
+                stretch = Stretch(stream)
+                stretch.event = stream.record()
+                return _CudaPush(self, stretch.event, order.keep([stretch], kept, buffer))
             except BaseException:
                 # The copy may be queued, and the caller releases both buffers.
                 for waiting in (stream, self._context):
@@ -429,7 +416,6 @@ class CudaBackend(Accelerator):
                         waiting.synchronize()
                         break
                 raise
-            return _CudaPush(self, event)
 
     def reaches(self, other: object) -> bool:
         """Return whether it is a CUDA device: the driver copies between any two."""
@@ -532,9 +518,8 @@ class CudaBackend(Accelerator):
     def own_view(self, buffer: Any, layout: Layout, *, writable: bool) -> Any:
         """Return an array over a buffer that only this package uses, through `compute`."""
         del writable
-        owner = self.order.owner_of(buffer, layout.start, layout.stop)
         # A view has a base, as in NumPy. A result without a base would be taken for a new array.
-        return self._over(buffer, owner, layout).view()
+        return self._over(buffer, self.order.owner_of(buffer), layout).view()
 
     def _over(self, buffer: Any, owner: Owner, layout: Layout) -> Any:
         """Return an array over a buffer, which keeps an owner alive."""
@@ -557,7 +542,7 @@ class CudaBackend(Accelerator):
     def alias(self, exporter: Any, layout: Layout) -> tuple[Any, object]:
         """Return an array over a buffer, and an owner that lives as long as the last view of it."""
         # Not the one of other arrays, because this one's life is observed.
-        owner = Owner(exporter, self.order.owner_of(exporter, layout.start, layout.stop).range)
+        owner = Owner(exporter)
         array = self._over(exporter, owner, layout)
         self.order.lend(array)
         return array, owner
@@ -599,9 +584,11 @@ class CudaBackend(Accelerator):
 class _CudaPush(Push):
     """A transfer on another stream, identified by its event."""
 
-    def __init__(self, backend: CudaBackend, event: Any) -> None:
+    def __init__(self, backend: CudaBackend, event: Any, number: int) -> None:
         self._backend = backend
         self._event = event
+        # That of its buffers in `under_way`.
+        self._number = number
 
     def order(self) -> bool:
         backend, event = self._backend, self._event
@@ -626,7 +613,7 @@ class _CudaPush(Push):
     def _ended(self, *, over: bool) -> bool:
         """Let go of the buffers if it is over."""
         if over:
-            self._backend.order.under_way.pop(self._event, None)
+            self._backend.order.under_way.pop(self._number, None)
         return over
 
     @property

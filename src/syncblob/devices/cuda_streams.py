@@ -15,9 +15,9 @@ import ctypes
 import itertools
 import sys
 import weakref
-from collections import deque
 from contextlib import contextmanager
 from functools import partial
+from operator import attrgetter
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 _LEGACY, _PER_THREAD = 1, 2
 _RELAXED = 2
 
-# Above this number, the ranges of an allocation that no array lies over are joined to one.
+# Above this number, the uses of ranges of an allocation are joined to uses of everything.
 _RANGES = 64
+_EVERYTHING = 0, 1 << 64
 
 # Held while uses change and while they are looked up to be waited for.
 _adding = Lock()
-_new = object.__new__
 
 
 def is_capturing(asked: Callable[..., bool], *stream: int) -> bool:
@@ -69,10 +69,6 @@ def as_stream(stream: Any) -> Any:
     )
 
 
-def _nobody() -> None:
-    return None
-
-
 # The number of a stretch that is open.
 _OPEN = float("inf")
 
@@ -99,89 +95,49 @@ class Stretch:
 _OTHERS = Stretch(SimpleNamespace(ptr=-1))
 
 
-class Range:
-    """Bytes of an allocation that are used together, from the address `start` to `stop`."""
+class Allocation(weakref.ref[Any]):
+    """Memory that only this package uses, except for what it has lent.
 
-    __slots__ = ("allocation", "owner", "start", "stop", "uses")
+    Refers to the array that owns the memory: it counts as long as that is alive.
+    """
 
-    def __init__(self, allocation: Allocation, start: int, stop: int) -> None:
-        self.allocation: Allocation = allocation
-        self.start: int = start
-        self.stop: int = stop
-        # The last stretch of each stream that used them, by the pointer of the stream.
-        self.uses: dict[int, Stretch] = {}
-        # Refers to what all arrays over exactly these bytes keep alive, except aliases.
-        self.owner: Any = _nobody
+    __slots__ = ("arena", "captured", "memory", "owner", "uses")
 
-    def add(self, stretches: Iterable[Stretch]) -> None:
-        """Note uses, unless another thread has noted later ones of the same streams."""
-        with _adding.held:
-            for stretch in stretches:
-                known = self.uses.get(stretch.pointer)
-                if known is None or known.number < stretch.number:
-                    self.uses[stretch.pointer] = stretch
-
-
-class Allocation(Range):
-    """Memory that only this package uses, except for what it has lent."""
-
-    __slots__ = ("arena", "captured", "memory", "parts", "root")
-
-    # The pointer of the stream on which it was allocated, which can use it again at once.
-    arena: int
-    # Refers to the array that owns the memory. This counts as long as that is alive.
-    root: Any
-    # The ranges that are used on their own, by their bounds. This one stands for all the rest.
-    parts: dict[tuple[int, int], Range]
     # It must not be freed before its last use on another stream.
     memory: Any
+    # The pointer of the stream on which it was allocated, which can use it again at once.
+    arena: int
+    # The last stretch that used some bytes on a stream, by the first address, the end, and the
+    # pointer of the stream.
+    uses: dict[tuple[int, int, int], Stretch]
+    # Refers to what all arrays over it keep alive, except aliases.
+    owner: Callable[[], Owner | None]
     # Whether a graph uses it, so that it has to stay where it is.
     captured: bool
 
-    @property
-    def allocation(self) -> Allocation:  # type: ignore[override]  # without a cycle
-        """Return itself, as the other ranges have it."""
-        return self
-
-    def part(self, start: int, stop: int) -> Range:
-        """Return the range of some bytes."""
-        if start <= self.start and stop >= self.stop:
-            return self
+    def add(self, key: tuple[int, int, int], stretch: Stretch) -> None:
+        """Note a use, unless another thread has noted a later one of the same stream."""
         with _adding.held:
-            found = self.parts.get((start, stop))
-            if found is None:
-                if len(self.parts) >= _RANGES:
-                    self._join()
-                found = self.parts[start, stop] = Range(self, start, stop)
-        return found
-
-    def _join(self) -> None:
-        """Join the ranges that no array lies over to the rest."""
-        for bounds, each in list(self.parts.items()):
-            if each.owner() is None:
-                self.add(each.uses.values())
-                # For a thread that is about to note a use.
-                each.uses = self.uses
-                del self.parts[bounds]
-
-    def uses_in(self, start: int, stop: int) -> dict[int, Stretch]:
-        """Return the last uses of some bytes."""
-        found = Range(self, start, stop)
-        with _adding.held:
-            for each in (self, *self.parts.values()):
-                if each.start < stop and start < each.stop:
-                    found.add(each.uses.values())
-        return found.uses
+            if len(self.uses) >= _RANGES and key not in self.uses:
+                # The latest of each stream, which comes last, stands for all.
+                uses = sorted(self.uses.values(), key=attrgetter("number"))
+                self.uses = {(*_EVERYTHING, each.pointer): each for each in uses}
+            known = self.uses.get(key)
+            if known is None or known.number < stretch.number:
+                self.uses[key] = stretch
 
 
 class Owner:
-    """What CuPy's arrays over a buffer keep alive; it references memory and knows the range."""
+    """What CuPy's arrays over memory keep alive; it keeps the memory."""
 
-    __slots__ = ("__weakref__", "memory", "range")
+    __slots__ = ("__weakref__", "memory")
 
-    def __init__(self, memory: Any, found: Range | None) -> None:
+    def __init__(self, memory: Any) -> None:
         self.memory: Any = memory
-        self.range: Range | None = found
+
+
+def _nobody() -> None:
+    return None
 
 
 class Order:
@@ -204,12 +160,11 @@ class Order:
         self._clock = itertools.count()
         # By the address of their memory, which is used again.
         self._allocations: dict[int, Allocation] = {}
-        # Those whose arrays are gone, if other streams than that of their arena have used them.
-        self.leaving: deque[Allocation] = deque()
-        # What must not be freed before an event has happened: such memory, and the buffers of
-        # unfinished pushes. A finalizer could not keep it alive, because in cyclic garbage CuPy's
-        # event may be destroyed first.
-        self.under_way: dict[Any, Any] = {}
+        # What must not be freed before some stretches have ended, by numbers: the buffers of pushes,
+        # and memory whose arrays are gone, if other streams than that of its arena have used it. A
+        # finalizer could not keep it alive, because in cyclic garbage CuPy's event may be destroyed
+        # first.
+        self.under_way: dict[int, tuple[Iterable[Stretch], Any]] = {}
         # The streams that Blobs were used on: CuPy's by their addresses, as long as they exist, and
         # the addresses of torch's, which exist as long as the process.
         self._passed: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
@@ -250,23 +205,20 @@ class Order:
         self._theirs = torch._C._cuda_getCurrentRawStream  # noqa: SLF001  # Triton calls it, too
         return self._theirs(index)
 
-    def plain(self, *, transfers: bool = False) -> Any:
+    def plain(self) -> Any:
         """Return CuPy's current stream if work there needs no more than a note; else None.
 
-        So it is if the device is the current one, torch's stream is the same, it is not that of a
-        thread, and nothing is being captured on it. The legacy stream cannot be captured, but a
-        capture on a stream that is ordered with it forbids `transfers`.
+        So it is if the device is the current one, torch's stream is the same, and nothing is being
+        captured on it.
         """
         stream = self.current()
-        pointer = stream.ptr
-        if self._current_device() != self._index or self._theirs(self._index) != pointer:
-            return None
-        try:
-            captured = (transfers or pointer > _LEGACY) and stream.is_capturing()
-        except RuntimeError:
-            # As in `is_capturing`, which is asked next.
-            captured = True
-        return None if captured or pointer == _PER_THREAD else stream
+        if self._current_device() == self._index and self._theirs(self._index) == stream.ptr:
+            try:
+                return None if stream.is_capturing() else stream
+            except RuntimeError:
+                # As in `is_capturing`, which is asked next.
+                return None
+        return None
 
     def torch_captures(self) -> bool:
         """Return whether a graph is being captured on torch's current stream."""
@@ -336,31 +288,17 @@ class Order:
         """Return the allocation under an array; None if it is other code's."""
         # The memory of owners begins where the allocation does.
         known = self._allocations.get(array.data.mem.ptr)
-        return None if known is None or known.root() is None else known
+        return None if known is None or known() is None else known
 
-    def _range_of(self, array: Any) -> Range | None:
-        """Return the bytes under an array, or more; None if they are other code's."""
-        owner = getattr(array.data.mem, "_owner", None)
-        found = owner.range if type(owner) is Owner else self.known(array)
-        if found is None or not array.size:
-            return None
-        start, nbytes = array.data.ptr, array.nbytes
-        if nbytes == found.stop - found.start or not array.flags.c_contiguous:
-            return found
-        return found.allocation.part(start, start + nbytes)
-
-    def owner_of(self, buffer: Any, start: int, stop: int) -> Owner:
-        """Return what arrays over some bytes of a buffer, from its first, keep alive."""
+    def owner_of(self, buffer: Any) -> Owner:
+        """Return what arrays over a buffer keep alive."""
         known = self.known(buffer)
-        if known is None:
-            return Owner(buffer.data, None)
-        first = buffer.data.ptr
         with _adding.held:
-            found = known.part(first + start, first + stop)
-            owner: Owner | None = found.owner()
+            owner = None if known is None else known.owner()
             if owner is None:
-                owner = Owner(buffer.data, found)
-                found.owner = weakref.ref(owner)
+                owner = Owner(buffer.data)
+                if known is not None:
+                    known.owner = weakref.ref(owner)
         return owner
 
     def lend(self, array: Any) -> Any:
@@ -373,12 +311,15 @@ class Order:
             self.join()
         if stream.ptr not in self._passed:
             self._passed[stream.ptr] = stream
-        owner = getattr(array.data.mem, "_owner", None)
-        found = owner.range if type(owner) is Owner else None
-        if found is None or array.nbytes != found.stop - found.start:
-            found = self._range_of(array)
-        if found is not None and _OTHERS.pointer not in found.uses:
-            found.add([_OTHERS])
+        # As `known`.
+        known = self._allocations.get(array.data.mem.ptr)
+        if known is not None and known() is not None:
+            start = array.data.ptr
+            key = start, start + array.nbytes, _OTHERS.pointer
+            if not array.flags.c_contiguous:
+                key = *_EVERYTHING, _OTHERS.pointer
+            if key not in known.uses:
+                known.add(key, _OTHERS)
         return array.view()
 
     # --- uses ------------------------------------------------------------------------------------
@@ -396,10 +337,13 @@ class Order:
         if stream is None:
             stream, captured = self.current(), self.captures()
         stretch: Any = _OTHERS
+        # Each thread has a stream of the same pointer.
         if not (captured or stream.ptr == _PER_THREAD):
             stretch = self._stretches.get(stream.ptr, _nobody)()
             if stretch is None or stretch.number != _OPEN:
-                stretch = self._stretch(stream)
+                stretch = Stretch(stream)
+                self._stretches[stretch.pointer] = weakref.ref(stretch)
+                self._passed.setdefault(stretch.pointer, stream)
         kind: Any = self._kind
         given: list[Any] = []
         for x in operands:
@@ -407,16 +351,23 @@ class Order:
                 given.append(x)
             elif isinstance(x, (list, tuple, dict)):
                 _add_arrays(x, kind, given)
+        # The memory of operands that is other code's.
+        others: list[Any] = []
         for array in given:
-            owner = getattr(array.data.mem, "_owner", None)
-            found = owner.range if type(owner) is Owner else None
-            if found is None or array.nbytes != found.stop - found.start:
-                found = self._range_of(array)
-            if found is not None:
-                if found.uses.get(stretch.pointer) is not stretch:
-                    found.add([stretch])
-                if captured:
-                    found.allocation.captured = True
+            memory = array.data.mem
+            # As `known`.
+            known = self._allocations.get(memory.ptr)
+            if known is None or known() is None:
+                others.append(memory)
+                continue
+            start = array.data.ptr
+            key = start, start + array.nbytes, stretch.pointer
+            if not array.flags.c_contiguous:
+                key = *_EVERYTHING, stretch.pointer
+            if known.uses.get(key) is not stretch:
+                known.add(key, stretch)
+            if captured:
+                known.captured = True
         results: list[Any] = []
         if type(result) is kind:
             results.append(result)
@@ -424,50 +375,34 @@ class Order:
             _add_arrays((result,), kind, results)
         for array in results:
             memory = array.data.mem
-            start = memory.ptr
-            known = self._allocations.get(start)
-            if (
-                array.base is not None
-                or not (known is None or known.root() is None)
-                or type(getattr(memory, "_owner", None)) is Owner
-                or not array.size
-                or memory.device_id != self._index
-            ):
-                continue
-            for x in given:
-                if x.data.mem is memory:
-                    # Operands that are not known are other code's.
-                    break
-            else:
-                made = _new(Allocation)
-                made.start, made.stop, made.owner = start, start + memory.size, _nobody
-                made.parts, made.memory, made.arena = {}, memory, stream.ptr
-                made.captured, made.uses = captured, {stretch.pointer: stretch}
-                made.root = weakref.ref(array, partial(self._forget, made))
-                self._allocations[start] = made
+            known = self._allocations.get(memory.ptr)
+            owns = array.base is None and array.size and memory.device_id == self._index
+            if owns and memory not in others and (known is None or known() is None):
+                made = Allocation(array, self._forget)
+                made.memory, made.arena, made.owner = memory, stream.ptr, _nobody
+                made.captured, made.uses = captured, {(*_EVERYTHING, stretch.pointer): stretch}
+                self._allocations[memory.ptr] = made
         if isinstance(stream, self._cupy.cuda.ExternalStream) and stretch is not _OTHERS:
             # The owner of the stream may destroy it at any time.
             self._close(stretch)
 
-    def _stretch(self, stream: Any) -> Stretch:
-        """Return a new open stretch of a stream, which is remembered."""
-        stretch = Stretch(stream)
-        self._stretches[stretch.pointer] = weakref.ref(stretch)
-        if stretch.pointer not in self._passed:
-            self._passed[stretch.pointer] = stream
-        return stretch
-
-    def _forget(self, allocation: Allocation, _: object) -> None:
+    def _forget(self, allocation: Allocation) -> None:
         """Forget memory whose owner is gone. Finalisers call this, on any thread."""
-        if self._allocations.get(allocation.start) is allocation:
-            self._allocations.pop(allocation.start, None)
-        pointers = {*allocation.uses}
-        for each in list(allocation.parts.values()):
-            pointers.update(each.uses)
-        if pointers - {allocation.arena, _OTHERS.pointer}:
-            self.leaving.append(allocation)
-        else:
-            allocation.parts.clear()
+        memory = allocation.memory
+        if self._allocations.get(memory.ptr) is allocation:
+            self._allocations.pop(memory.ptr, None)
+        at_once = allocation.arena, _OTHERS.pointer
+        uses = [*allocation.uses.values()]
+        for each in uses:
+            if each.pointer not in at_once:
+                self.keep([x for x in uses if x.pointer not in at_once], memory)
+                break
+
+    def keep(self, stretches: Iterable[Stretch], *kept: Any) -> int:
+        """Keep objects until stretches have ended; return their number in `under_way`."""
+        number = next(self._clock)
+        self.under_way[number] = stretches, kept
+        return number
 
     def _close(self, stretch: Stretch) -> Any:
         """Return the event that closes a stretch, on the current device.
@@ -490,47 +425,47 @@ class Order:
         """
         # As `known`.
         known = self._allocations.get(buffer.data.mem.ptr)
-        if known is None or known.root() is None:
+        if known is None or known() is None:
             self.synchronize()
             return
-        start, uses = buffer.data.ptr, known.uses.copy()
-        if known.parts:
-            uses = known.uses_in(start, start + buffer.nbytes)
-        if _OTHERS.pointer in uses:
+        uses: list[Stretch] = []
+        lent, start = False, buffer.data.ptr
+        stop = start + buffer.nbytes
+        with _adding.held:
+            for (first, end, _), each in known.uses.items():
+                if first < stop and start < end:
+                    uses.append(each)
+                    lent = lent or each is _OTHERS
+        if lent:
             self.synchronize()
             return
         here = self._stretches.get(self.current().ptr, _nobody)()
         if here is not None and here.event is None:
             # A later transfer of what is used here before it need not wait for what comes after it.
             self._close(here)
-        for pointer, stretch in uses.items():
-            if pointer != stream.ptr:
-                stream.wait_event(stretch.event or self._close(stretch))
+        for each in uses:
+            if each.pointer != stream.ptr:
+                stream.wait_event(each.event or self._close(each))
 
     def drop_finished(self, *, wait: bool = False) -> bool:
         """Free memory whose last use is over, or wait for that; return whether there was any."""
-        for _ in range(len(self.leaving)):
-            allocation = self.leaving.popleft()
-            uses = allocation.uses_in(allocation.start, allocation.stop)
+        found = False
+        for number in [*self.under_way]:
+            stretches, _ = self.under_way.get(number, ((), None))
             try:
-                for pointer, stretch in uses.items():
-                    if pointer not in (allocation.arena, _OTHERS.pointer):
-                        event = stretch.event or self._close(stretch)
-                        self.under_way[event] = self.under_way.get(event), allocation.memory
+                events = [each.event or self._close(each) for each in stretches]
             except BesideCaptureError:
                 # Until that capture has ended.
-                self.leaving.append(allocation)
-            else:
-                allocation.parts.clear()
-        left = list(self.under_way)
-        for event in left:
+                continue
+            found = True
             if wait:
-                event.synchronize()
-            elif not event.done:
+                for event in events:
+                    event.synchronize()
+            elif not all(event.done for event in events):
                 # Nearly always, those after it have not happened either.
                 break
-            self.under_way.pop(event, None)
-        return bool(left)
+            self.under_way.pop(number, None)
+        return found
 
 
 def _add_arrays(values: Any, kind: type, found: list[Any]) -> list[Any]:

@@ -9,12 +9,10 @@ of streams that syncblob does not know, captures, forks, host callbacks.
 from __future__ import annotations
 
 import gc
-import importlib.util
 import re
 import sys
 import time
 import types
-import warnings
 import weakref
 
 import cuda_model
@@ -116,36 +114,6 @@ def test_what_is_missing_is_said_and_asked_once(machine, monkeypatch, breaks, re
     with pytest.raises(syncblob.NoDeviceError, match=reason):
         interop.import_array(object())
     assert not hasattr(Blob(3), "__cuda_array_interface__")
-
-
-def test_a_warning_of_cupys_import_is_no_error(monkeypatch, recwarn):
-    real = sys.modules["cupy"]
-
-    class Loader:
-        """Imports CuPy with a warning, as it does where two of its wheels are installed."""
-
-        @staticmethod
-        def find_spec(name, _path, _target=None):
-            if name == "cupy":
-                return importlib.util.spec_from_loader("cupy", Loader)
-            return None
-
-        @staticmethod
-        def create_module(_spec):
-            return real
-
-        @staticmethod
-        def exec_module(_module):
-            warnings.warn("multiple CuPy packages are installed", UserWarning, stacklevel=2)
-
-    monkeypatch.delitem(sys.modules, "cupy")
-    monkeypatch.setattr(sys, "meta_path", [Loader, *sys.meta_path])
-    cuda._why_not.cache_clear()
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("error")
-        assert cuda.device_count() == 2
-    assert [str(each.message) for each in caught] == ["multiple CuPy packages are installed"]
-    assert not recwarn.list
 
 
 def test_a_windows_driver_has_another_name(monkeypatch):

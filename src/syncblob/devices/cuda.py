@@ -13,7 +13,6 @@ from __future__ import annotations
 import ctypes
 import sys
 import time
-import warnings
 from contextlib import nullcontext, suppress
 from functools import cache, partial
 from types import SimpleNamespace
@@ -61,10 +60,7 @@ def _why_not() -> str | None:
     except OSError:
         return "there is no NVIDIA driver on this machine"
     try:
-        # CuPy warns where two of its wheels are installed, and a user may have made that an error.
-        with warnings.catch_warnings():
-            warnings.simplefilter("default")
-            import cupy  # imported only if a CUDA device is used
+        import cupy  # imported only if a CUDA device is used
     except ImportError as error:
         return f"CuPy cannot be imported ({error}); pip install 'syncblob[cuda13]'"
     try:
@@ -105,6 +101,7 @@ class CudaBackend(Accelerator):
         self.order: Order = Order(cupy, index, _driver())
         self._page_locked = page_locked.PageLocked(cupy.cuda.PinnedMemory, self.order.synchronize)
         self._runtime: ModuleType = cupy.cuda.runtime
+        self._copy = self._runtime.memcpyAsync
         self._cuda_error: type[Exception] = self._runtime.CUDARuntimeError
         self._short_of_memory = MemoryError, self._cuda_error
         self._shared_memory = SharedMemory(cupy, index)
@@ -334,24 +331,20 @@ class CudaBackend(Accelerator):
 
     # --- transfers -------------------------------------------------------------------------------
 
-    def settle(self, buffer: Any) -> None:
-        """Order the current stream after all work that may use a buffer.
+    def settle(self, buffer: Any, stream: Any = None) -> None:
+        """Order a stream, or the current one, after all work that may use a buffer.
 
         Synchronizes the device if other code may use it.
         """
-        self._order_after(buffer, self.order.current(), "a transfer")
-
-    def _order_after(self, buffer: Any, stream: Any, action: str) -> None:
-        """Make a stream wait for all work that may use a buffer. A capture forbids the action."""
         with self.order.calls():
-            self._refuse_capture(action)
+            self._refuse_capture("a transfer")
             self.order.join()
-            self.order.wait(stream, buffer)
+            self.order.wait(self.order.current() if stream is None else stream, buffer)
 
     def upload(self, host: NDArray[np.uint8], buffer: Any) -> None:
         """Copy on a stream of this package, after all work that uses the buffer; wait for it."""
-        arguments = buffer.data.ptr, host.ctypes.data, host.nbytes, _TO_DEVICE
-        self._queue("an upload", self._up, buffer, self._runtime.memcpyAsync, *arguments)
+        ends = buffer.data.ptr, host.ctypes.data
+        self._queue("an upload", self._up, buffer, self._copy, *ends, host.nbytes, _TO_DEVICE)
 
     def download(self, buffer: Any, host: NDArray[np.uint8]) -> None:
         """Copy on a stream of this package, after all work that uses the buffer; wait for it.
@@ -359,8 +352,8 @@ class CudaBackend(Accelerator):
         If other code may use the buffer, this synchronizes the device, because the work may be on
         any stream.
         """
-        arguments = host.ctypes.data, buffer.data.ptr, host.nbytes, _TO_HOST
-        self._queue("a download", self._down, buffer, self._runtime.memcpyAsync, *arguments)
+        ends = host.ctypes.data, buffer.data.ptr
+        self._queue("a download", self._down, buffer, self._copy, *ends, host.nbytes, _TO_HOST)
 
     def push(self, host: NDArray[np.uint8], buffer: Any, stream: Any) -> Push:
         """Start an upload after all work that uses the buffer, on a stream or the backend's own.
@@ -371,17 +364,14 @@ class CudaBackend(Accelerator):
         if stream is not None:
             on = as_stream(stream)
             self._refuse_capture(action, on)
-        arguments = buffer.data.ptr, host.ctypes.data, host.nbytes, _TO_DEVICE
-        copy = self._runtime.memcpyAsync
-        push: Push = self._queue(action, on, buffer, copy, *arguments, kept=host)
-        return push
+        copied = buffer.data.ptr, host.ctypes.data, host.nbytes, _TO_DEVICE
+        return self._queue(action, on, buffer, self._copy, *copied, kept=host)
 
     def pull(self, buffer: Any, host: NDArray[np.uint8]) -> Push:
         """Start a download, after all work that may use the buffer, and return at once."""
-        arguments = host.ctypes.data, buffer.data.ptr, host.nbytes, _TO_HOST
-        action, copy = "an asynchronous download", self._runtime.memcpyAsync
-        push: Push = self._queue(action, self._down, buffer, copy, *arguments, kept=host)
-        return push
+        copied = host.ctypes.data, buffer.data.ptr, host.nbytes, _TO_HOST
+        action = "an asynchronous download"
+        return self._queue(action, self._down, buffer, self._copy, *copied, kept=host)
 
     def _queue(
         self, action: str, stream: Any, buffer: Any, copy: Any, *arguments: Any, kept: Any = None
@@ -430,17 +420,14 @@ class CudaBackend(Accelerator):
             super().copy_from(other, contents, buffer)
             return
         here, there = self.device.index, other.device.index
-        with self._context:
-            if there not in self._peers:
-                if self._runtime.deviceCanAccessPeer(here, there):
-                    with suppress(self._cuda_error):
-                        # It may have been enabled already, by CuPy or PyTorch.
-                        self._runtime.deviceEnablePeerAccess(there)
-                self._peers.add(there)
-        action, copy = "a peer copy", self._runtime.memcpyPeerAsync
-        other._order_after(contents, self._up, action)  # noqa: SLF001  # of this class
-        ends = buffer.data.ptr, here, contents.data.ptr, there
-        self._queue(action, self._up, buffer, copy, *ends, buffer.nbytes)
+        if there not in self._peers:
+            self._peers.add(there)
+            # They may not be able to, and CuPy or PyTorch may have enabled it already.
+            with self._context, suppress(self._cuda_error):
+                self._runtime.deviceEnablePeerAccess(there)
+        other.settle(contents, self._up)
+        copied = buffer.data.ptr, here, contents.data.ptr, there, buffer.nbytes
+        self._queue("a peer copy", self._up, buffer, self._runtime.memcpyPeerAsync, *copied)
 
     # --- streams ---------------------------------------------------------------------------------
 
@@ -448,10 +435,9 @@ class CudaBackend(Accelerator):
         """Return a function that tells when the current stream had run the work queued so far."""
         with self._context:
             stream = self.order.current()
-            if is_capturing(stream.is_capturing):
-                # The event would become part of the graph.
-                return super().moment()
-            return partial(self.time_of, stream.record())
+            # In a capture, the event would become part of the graph.
+            captured = is_capturing(stream.is_capturing)
+            return super().moment() if captured else partial(self.time_of, stream.record())
 
     def time_of(self, event: Any) -> float | None:
         """Return when an event happened, in seconds of `time.perf_counter`; None if unknown.

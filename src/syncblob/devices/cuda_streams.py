@@ -20,6 +20,7 @@ from functools import partial
 from operator import attrgetter
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
 
 from syncblob._locks_lost_in_fork import Lock
 from syncblob.devices.base import BesideCaptureError
@@ -82,11 +83,10 @@ class Stretch:
     event of that with the larger number is behind the work of both.
     """
 
-    __slots__ = ("__weakref__", "event", "number", "pointer", "stream")
+    __slots__ = ("__weakref__", "event", "number", "stream")
 
     def __init__(self, stream: Any) -> None:
         self.stream: Any = stream
-        self.pointer: int = stream.ptr
         self.event: Any = None
         self.number: float = _OPEN
 
@@ -121,7 +121,7 @@ class Allocation(weakref.ref[Any]):
             if len(self.uses) >= _RANGES and key not in self.uses:
                 # The latest of each stream, which comes last, stands for all.
                 uses = sorted(self.uses.values(), key=attrgetter("number"))
-                self.uses = {(*_EVERYTHING, each.pointer): each for each in uses}
+                self.uses = {(*_EVERYTHING, each.stream.ptr): each for each in uses}
             known = self.uses.get(key)
             if known is None or known.number < stretch.number:
                 self.uses[key] = stretch
@@ -153,9 +153,9 @@ class Order:
         # Returns CuPy's current stream of the device, whichever device is current.
         self.current: Callable[[], Any] = partial(cupy.cuda.get_current_stream, index)
         # Returns the pointer of torch's current stream of a device.
-        self._theirs: Callable[[int], int] = self._of_torch
-        # The last stretch of each stream, weakly, so that it does not keep the stream.
-        self._stretches: dict[int, Callable[[], Any]] = {}
+        self._theirs: Callable[[int], int] = self._torchs_pointer
+        # The last stretch of each stream, which it would keep alive.
+        self._stretches: WeakValueDictionary[int, Stretch] = WeakValueDictionary()
         # Numbers points in the order in which they were made.
         self._clock = itertools.count()
         # By the address of their memory, which is used again.
@@ -165,10 +165,10 @@ class Order:
         # finalizer could not keep it alive, because in cyclic garbage CuPy's event may be destroyed
         # first.
         self.under_way: dict[int, tuple[Iterable[Stretch], Any]] = {}
-        # The streams that Blobs were used on: CuPy's by their addresses, as long as they exist, and
-        # the addresses of torch's, which exist as long as the process.
-        self._passed: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
-        self._passed_of_torch: set[int] = set()
+        # The streams that Blobs were used on, as long as they exist; and torch's own ones, which exist
+        # as long as the process.
+        self._passed: WeakValueDictionary[int, Any] = WeakValueDictionary()
+        self._of_torch: set[Any] = set()
 
     # --- streams and captures --------------------------------------------------------------------
 
@@ -196,7 +196,7 @@ class Order:
         cuda = getattr(torch, "cuda", None)
         return torch if cuda is not None and cuda.is_initialized() else None
 
-    def _of_torch(self, index: int) -> int:
+    def _torchs_pointer(self, index: int) -> int:
         """Return the pointer of torch's current stream; of CuPy's until torch uses CUDA."""
         torch = self.torch()
         if torch is None:
@@ -242,15 +242,12 @@ class Order:
         Raises a RuntimeError if a graph is being captured on a stream that Blobs were used on, or
         on a blocking one. The wait would end it.
         """
-        pointers = {0, self.current().ptr, *self._passed_of_torch}
-        for each in self._passed.valuerefs():
-            stream = each()
-            if stream is not None:
-                pointers.add(stream.ptr)
-        for pointer in pointers:
-            if is_capturing(self._cupy.cuda.runtime.streamIsCapturing, pointer):
-                self._refuse(pointer)
-        self.device.synchronize()
+        current, passed = self.current(), dict(self._passed.items())
+        with self.device:
+            for each in (passed | {0: self._cupy.cuda.Stream.null, current.ptr: current}).values():
+                if is_capturing(each.is_capturing):
+                    self._refuse(each.ptr)
+            self.device.synchronize()
 
     def join(self, *, computing: bool = False) -> None:
         """Order CuPy's current stream and torch's after each other, if they differ.
@@ -262,9 +259,11 @@ class Order:
         ours, pointer = self.current(), self._theirs(self._index)
         if pointer == ours.ptr:
             return
+        theirs = as_stream(pointer)
         # The number of a stream that is not torch's own is its address. It may be destroyed.
         if self.torch().cuda.current_stream(self._index).stream_id != pointer:
-            self._passed_of_torch.add(pointer)
+            self._passed[pointer] = theirs
+            self._of_torch.add(theirs)
         captured = is_capturing(ours.is_capturing)
         if self.torch_captures():
             # The legacy stream only counts as captured.
@@ -275,7 +274,6 @@ class Order:
                     "stream current in CuPy, with cupy.cuda.Stream.from_external"
                 )
         elif not captured:
-            theirs = as_stream(pointer)
             with self.device:
                 events = [self._cupy.cuda.Event(disable_timing=True) for _ in range(2)]
                 reached, other = ours.record(events[0]), theirs.record(events[1])
@@ -315,9 +313,9 @@ class Order:
         known = self._allocations.get(array.data.mem.ptr)
         if known is not None and known() is not None:
             start = array.data.ptr
-            key = start, start + array.nbytes, _OTHERS.pointer
+            key = start, start + array.nbytes, _OTHERS.stream.ptr
             if not array.flags.c_contiguous:
-                key = *_EVERYTHING, _OTHERS.pointer
+                key = *_EVERYTHING, _OTHERS.stream.ptr
             if key not in known.uses:
                 known.add(key, _OTHERS)
         return array.view()
@@ -339,11 +337,11 @@ class Order:
         stretch: Any = _OTHERS
         # Each thread has a stream of the same pointer.
         if not (captured or stream.ptr == _PER_THREAD):
-            stretch = self._stretches.get(stream.ptr, _nobody)()
+            stretch = self._stretches.get(stream.ptr)
             if stretch is None or stretch.number != _OPEN:
                 stretch = Stretch(stream)
-                self._stretches[stretch.pointer] = weakref.ref(stretch)
-                self._passed.setdefault(stretch.pointer, stream)
+                self._stretches[stretch.stream.ptr] = stretch
+                self._passed.setdefault(stretch.stream.ptr, stream)
         kind: Any = self._kind
         given: list[Any] = []
         for x in operands:
@@ -361,9 +359,9 @@ class Order:
                 others.append(memory)
                 continue
             start = array.data.ptr
-            key = start, start + array.nbytes, stretch.pointer
+            key = start, start + array.nbytes, stretch.stream.ptr
             if not array.flags.c_contiguous:
-                key = *_EVERYTHING, stretch.pointer
+                key = *_EVERYTHING, stretch.stream.ptr
             if known.uses.get(key) is not stretch:
                 known.add(key, stretch)
             if captured:
@@ -380,7 +378,7 @@ class Order:
             if owns and memory not in others and (known is None or known() is None):
                 made = Allocation(array, self._forget)
                 made.memory, made.arena, made.owner = memory, stream.ptr, _nobody
-                made.captured, made.uses = captured, {(*_EVERYTHING, stretch.pointer): stretch}
+                made.captured, made.uses = captured, {(*_EVERYTHING, stretch.stream.ptr): stretch}
                 self._allocations[memory.ptr] = made
         if isinstance(stream, self._cupy.cuda.ExternalStream) and stretch is not _OTHERS:
             # The owner of the stream may destroy it at any time.
@@ -391,11 +389,11 @@ class Order:
         memory = allocation.memory
         if self._allocations.get(memory.ptr) is allocation:
             self._allocations.pop(memory.ptr, None)
-        at_once = allocation.arena, _OTHERS.pointer
+        at_once = allocation.arena, _OTHERS.stream.ptr
         uses = [*allocation.uses.values()]
         for each in uses:
-            if each.pointer not in at_once:
-                self.keep([x for x in uses if x.pointer not in at_once], memory)
+            if each.stream.ptr not in at_once:
+                self.keep([x for x in uses if x.stream.ptr not in at_once], memory)
                 break
 
     def keep(self, stretches: Iterable[Stretch], *kept: Any) -> int:
@@ -412,7 +410,7 @@ class Order:
         with _adding.held:
             if stretch.event is None:
                 if is_capturing(stretch.stream.is_capturing):
-                    self._refuse(stretch.pointer)
+                    self._refuse(stretch.stream.ptr)
                 stretch.number = next(self._clock)
                 event = self._cupy.cuda.Event(disable_timing=True)
                 stretch.event = stretch.stream.record(event)
@@ -439,12 +437,12 @@ class Order:
         if lent:
             self.synchronize()
             return
-        here = self._stretches.get(self.current().ptr, _nobody)()
+        here = self._stretches.get(self.current().ptr)
         if here is not None and here.event is None:
             # A later transfer of what is used here before it need not wait for what comes after it.
             self._close(here)
         for each in uses:
-            if each.pointer != stream.ptr:
+            if each.stream.ptr != stream.ptr:
                 stream.wait_event(each.event or self._close(each))
 
     def drop_finished(self, *, wait: bool = False) -> bool:

@@ -57,15 +57,14 @@ def _why_not() -> str | None:
     """Return why CUDA cannot be used; None if it can. Cached."""
     try:
         _driver()
+        import cupy  # imported only if a CUDA device is used
+
+        return None if cupy.cuda.runtime.getDeviceCount() else "there is no CUDA device"
     except OSError:
         return "there is no NVIDIA driver on this machine"
-    try:
-        import cupy  # imported only if a CUDA device is used
     except ImportError as error:
         return f"CuPy cannot be imported ({error}); pip install 'syncblob[cuda13]'"
-    try:
-        return None if cupy.cuda.runtime.getDeviceCount() else "there is no CUDA device"
-    except cupy.cuda.runtime.CUDARuntimeError as error:
+    except RuntimeError as error:
         return f"CUDA reports: {error}"
 
 

@@ -98,7 +98,7 @@ _OTHERS = Stretch(SimpleNamespace(ptr=-1))
 class Allocation(weakref.ref[Any]):
     """Memory that only this package uses, except for what it has lent.
 
-    Refers to the array that owns the memory: it counts as long as that is alive.
+    Refers to the array that owns the memory, and counts as long as that is alive.
     """
 
     __slots__ = ("arena", "captured", "memory", "owner", "uses")
@@ -158,7 +158,7 @@ class Order:
         self._stretches: WeakValueDictionary[int, Stretch] = WeakValueDictionary()
         # Numbers points in the order in which they were made.
         self._clock = itertools.count()
-        # By the address of their memory, which is used again.
+        # By the address of their memory, which is not used again before `_forget`.
         self._allocations: dict[int, Allocation] = {}
         # What must not be freed before some stretches have ended, by numbers: the buffers of pushes,
         # and memory whose arrays are gone, if other streams than that of its arena have used it. A
@@ -285,8 +285,7 @@ class Order:
     def known(self, array: Any) -> Allocation | None:
         """Return the allocation under an array; None if it is other code's."""
         # The memory of owners begins where the allocation does.
-        known = self._allocations.get(array.data.mem.ptr)
-        return None if known is None or known() is None else known
+        return self._allocations.get(array.data.mem.ptr)
 
     def owner_of(self, buffer: Any) -> Owner:
         """Return what arrays over a buffer keep alive."""
@@ -309,9 +308,8 @@ class Order:
             self.join()
         if stream.ptr not in self._passed:
             self._passed[stream.ptr] = stream
-        # As `known`.
         known = self._allocations.get(array.data.mem.ptr)
-        if known is not None and known() is not None:
+        if known is not None:
             start = array.data.ptr
             key = start, start + array.nbytes, _OTHERS.stream.ptr
             if not array.flags.c_contiguous:
@@ -353,9 +351,8 @@ class Order:
         others: list[Any] = []
         for array in given:
             memory = array.data.mem
-            # As `known`.
             known = self._allocations.get(memory.ptr)
-            if known is None or known() is None:
+            if known is None:
                 others.append(memory)
                 continue
             start = array.data.ptr
@@ -373,9 +370,8 @@ class Order:
             _add_arrays((result,), kind, results)
         for array in results:
             memory = array.data.mem
-            known = self._allocations.get(memory.ptr)
             owns = array.base is None and array.size and memory.device_id == self._index
-            if owns and memory not in others and (known is None or known() is None):
+            if owns and memory not in others and memory.ptr not in self._allocations:
                 made = Allocation(array, self._forget)
                 made.memory, made.arena, made.owner = memory, stream.ptr, _nobody
                 made.captured, made.uses = captured, {(*_EVERYTHING, stretch.stream.ptr): stretch}
@@ -387,8 +383,7 @@ class Order:
     def _forget(self, allocation: Allocation) -> None:
         """Forget memory whose owner is gone. Finalisers call this, on any thread."""
         memory = allocation.memory
-        if self._allocations.get(memory.ptr) is allocation:
-            self._allocations.pop(memory.ptr, None)
+        self._allocations.pop(memory.ptr, None)
         at_once = allocation.arena, _OTHERS.stream.ptr
         uses = [*allocation.uses.values()]
         for each in uses:
@@ -421,9 +416,8 @@ class Order:
 
         Waits itself for the device, if other code may use the buffer; see `synchronize`.
         """
-        # As `known`.
         known = self._allocations.get(buffer.data.mem.ptr)
-        if known is None or known() is None:
+        if known is None:
             self.synchronize()
             return
         uses: list[Stretch] = []

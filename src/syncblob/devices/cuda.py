@@ -22,14 +22,13 @@ import numpy as np
 
 from syncblob._formatting import extend, human_bytes
 from syncblob._locks_lost_in_fork import notify
-from syncblob._source_lines import user_line
 from syncblob.devices import page_locked, timed_computations
 from syncblob.devices.base import DLPACK_CUDA, ENDING, NEEDED, Accelerator, BesideCaptureError, Push
 from syncblob.devices.cuda_shared import SharedMemory
 from syncblob.devices.cuda_streams import Order, Owner, Stretch, as_stream, is_capturing
 from syncblob.devices.device import Device
 from syncblob.devices.host import HOST
-from syncblob.errors import DeviceMismatchError, NoDeviceError
+from syncblob.errors import NoDeviceError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -204,8 +203,8 @@ class CudaBackend(Accelerator):
         pool = getattr(self._cupy.cuda.get_allocator(), "__self__", None)
         return pool if isinstance(pool, self._cupy.cuda.MemoryPool) else None
 
-    def _room(self) -> tuple[int, int]:
-        """Return how much memory is free and how much there is, within the limit of CuPy's pool."""
+    def room(self) -> tuple[int, int]:
+        """Ask CUDA, and respect the limit of CuPy's pool."""
         with self._context:
             pool, room = self._pool(), self._runtime.memGetInfo()
             limit = 0 if pool is None else pool.get_limit()
@@ -218,14 +217,6 @@ class CudaBackend(Accelerator):
         if torch is not None:
             of_torch = torch.cuda.memory_reserved(index) - torch.cuda.memory_allocated(index)
         return 0 if pool is None else pool.free_bytes(), of_torch
-
-    def can_hold(self, nbytes: int) -> bool:
-        """Compare with the device's memory, and with the limit of CuPy's pool."""
-        return nbytes <= self._room()[1]
-
-    def lacking(self, nbytes: int) -> int:
-        """Compare with what is free on the device, and what the limit of CuPy's pool leaves."""
-        return max(nbytes - self._room()[0], 0)
 
     def give_back(self) -> bool:
         """Give memory that CuPy's pool and PyTorch's allocator keep back to CUDA.
@@ -535,11 +526,7 @@ class CudaBackend(Accelerator):
     def wrap(self, array: Any) -> Any:
         """Return the buffer under a C-contiguous CuPy array of this device, without a copy."""
         if array.device.id != self.device.index:
-            raise DeviceMismatchError(
-                f"expected an array on {self.device}, got one of shape {array.shape} on "
-                f"cuda:{array.device.id}, at {user_line().describe()}; arrays are not copied "
-                "between accelerators: copy it through the host"
-            )
+            raise self.mismatch(array)
         with self._context:
             if array.size == 0:
                 return self._cupy.empty(0, dtype=np.uint8)

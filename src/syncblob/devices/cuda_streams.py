@@ -160,13 +160,13 @@ class Order:
         self._clock = itertools.count()
         # By the address of their memory, which is not used again before `_forget`.
         self._allocations: dict[int, Allocation] = {}
-        # What must not be freed before some stretches have ended, by numbers: the buffers of pushes,
-        # and memory whose arrays are gone, if other streams than that of its arena have used it. A
+        # What must not be freed before stretches have ended, by numbers: the buffers of pushes, and
+        # memory whose arrays are gone, if other streams than that of its arena have used it. A
         # finalizer could not keep it alive, because in cyclic garbage CuPy's event may be destroyed
         # first.
         self.under_way: dict[int, tuple[Iterable[Stretch], Any]] = {}
-        # The streams that Blobs were used on, as long as they exist; and torch's own ones, which exist
-        # as long as the process.
+        # The streams that Blobs were used on, as long as they exist; and torch's own ones, which
+        # exist as long as the process.
         self._passed: WeakValueDictionary[int, Any] = WeakValueDictionary()
         self._of_torch: set[Any] = set()
 

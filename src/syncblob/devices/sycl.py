@@ -19,9 +19,9 @@ from syncblob._dtypes import is_bfloat16
 from syncblob._formatting import human_bytes
 from syncblob._layout import Layout
 from syncblob.devices.array_library import LibraryHome, Namespace
-from syncblob.devices.base import ENDING, Push
+from syncblob.devices.base import ENDING
 from syncblob.devices.device import Device
-from syncblob.errors import DeviceMismatchError, NoDeviceError
+from syncblob.errors import NoDeviceError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,14 +32,6 @@ if TYPE_CHECKING:
 
 
 _PROTOCOL = "__sycl_usm_array_interface__"
-
-# Functions that compute float16 less precisely than NumPy, or not at all, in dpnp 0.20.
-_IN_SINGLE = frozenset(
-    """
-    average dot inner linalg.norm linalg.tensordot matmul matvec mean nanmean nanstd nansum nanvar
-    std sum tensordot trace trapezoid var vdot vecmat
-    """.split()  # noqa: SIM905  # reads best as words
-)
 
 
 class SyclBackend(LibraryHome):
@@ -106,11 +98,6 @@ class SyclBackend(LibraryHome):
         finally:
             if ENDING:
                 self.end()
-
-    def own(self, name: str) -> Callable[..., Any]:
-        """Return dpnp's function of a name, on float32 in place of float16 where that is needed."""
-        function = super().own(name)
-        return partial(_in_single, function) if name in _IN_SINGLE else function
 
     # --- buffers and arrays ----------------------------------------------------------------------
 
@@ -206,11 +193,7 @@ class SyclBackend(LibraryHome):
 
     def wrap(self, array: Any) -> Any:
         if self.device_of(array) != self.device:
-            raise DeviceMismatchError(
-                f"expected an array on {self.device}, got one of shape {array.shape} on "
-                f"{self.device_of(array)}; arrays are not copied between accelerators: copy it "
-                "through the host"
-            )
+            raise self.mismatch(array)
         if not array.size:
             # An array without elements may lie at an invalid address.
             return self.allocate(0)
@@ -267,17 +250,6 @@ class SyclBackend(LibraryHome):
         if host.nbytes:
             self._queue.memcpy(host, self._usm(buffer), host.nbytes)
 
-    def push(self, host: NDArray[np.uint8], buffer: Any, stream: Any) -> Push:
-        """Start an upload on a queue, after all work; None is the queue of the device.
-
-        Raises TypeError if `stream` is something else.
-        """
-        queue = self._queue if stream is None else stream
-        if not isinstance(queue, type(self._queue)):
-            raise TypeError(f"expected a dpctl.SyclQueue or None, got {stream!r}")
-        usm, earlier = self._usm(buffer), self._queue.submit_barrier()
-        return _SyclPush(queue.memcpy_async(usm, host, host.nbytes, [earlier]), (usm, host))
-
     def synchronize(self) -> None:
         self._queue.wait()
 
@@ -285,18 +257,6 @@ class SyclBackend(LibraryHome):
         """Wait for all work, and return a function that tells when it had run."""
         self._queue.wait()
         return super().moment()
-
-
-def _in_single(function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
-    """Compute float16 as float32, and round the result."""
-    dtypes = [getattr(x, "dtype", None) for x in args]
-    wide = [
-        x.astype(np.float32) if dtype == np.float16 else x
-        for x, dtype in zip(args, dtypes, strict=True)
-    ]
-    result = function(*wide, **keywords)
-    alike = {*dtypes} - {None} == {np.dtype(np.float16)} and keywords.get("dtype") is None
-    return result.astype(np.float16) if alike else result
 
 
 class _Owner:
@@ -307,25 +267,3 @@ class _Owner:
         described = {"version": 1, "syclobj": queue, "data": (address, False), "offset": 0}
         described |= {"shape": (nbytes,), "strides": None, "typestr": "|u1"}
         self.__sycl_usm_array_interface__ = described
-
-
-class _SyclPush(Push):
-    """An upload that runs, and the memory that it uses."""
-
-    def __init__(self, event: Any, memory: Any) -> None:
-        self._event = event
-        self._used = memory
-        self._process = os.getpid()
-
-    def order(self) -> bool:
-        """Wait: later work on dpnp's queue takes no events of others."""
-        self.wait()
-        return True
-
-    def wait(self) -> None:
-        """Block until the upload has run."""
-        if self._process == os.getpid():
-            self._event.wait()
-        self._used = None
-
-    __del__ = wait

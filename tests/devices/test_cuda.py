@@ -166,8 +166,8 @@ def test_a_device_without_memory_says_what_is_used_and_what_helps(
     text = str(caught.value)
     assert text.startswith("Out of memory allocating 24 bytes")
     assert re.search(
-        r"; \S+ GiB of the \S+ GiB of cuda:0 are free, and of the rest CuPy keeps 0 B and PyTorch "
-        "0 B that were freed; ",
+        r"; \S+ GiB of the \S+ GiB of cuda:0 are free, and CuPy and PyTorch keep 0 B that were "
+        "freed; ",
         text,
     )
     assert "gpu_data needs 24 B on cuda:0 for Blob 'weights' of shape (2, 3), float32, 24 " in text

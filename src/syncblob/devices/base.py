@@ -439,12 +439,10 @@ class Accelerator(Home):
         self.upload(host, buffer)
         return Finished()
 
-    # Whether `pull` works.
-    pulls: bool = False
-
     def pull(self, buffer: Any, host: NDArray[np.uint8]) -> Push:
-        """Start a download, after all work that may use `buffer`, and return at once."""
-        raise NotImplementedError(f"{self.device} has no asynchronous downloads")
+        """Start a download, after all work that may use `buffer`. By default, wait for it."""
+        self.download(buffer, host)
+        return Finished()
 
     @abstractmethod
     def synchronize(self) -> None:

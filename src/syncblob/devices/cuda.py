@@ -116,7 +116,6 @@ class CudaBackend(Accelerator):
 
     native = False
     queues = True
-    pulls = True
     checks_values = False
     protocol = "__cuda_array_interface__"
 
@@ -210,13 +209,13 @@ class CudaBackend(Accelerator):
             limit = 0 if pool is None else pool.get_limit()
             return (min(room[0], limit - pool.used_bytes()), min(room[1], limit)) if limit else room
 
-    def _kept(self) -> tuple[int, int]:
+    def _kept(self) -> int:
         """Return how much freed memory CuPy's pool and PyTorch's allocator keep."""
         pool, torch, index = self._pool(), self.order.torch(), self.device.index
-        of_torch = 0
+        kept: int = 0 if pool is None else pool.free_bytes()
         if torch is not None:
-            of_torch = torch.cuda.memory_reserved(index) - torch.cuda.memory_allocated(index)
-        return 0 if pool is None else pool.free_bytes(), of_torch
+            kept += torch.cuda.memory_reserved(index) - torch.cuda.memory_allocated(index)
+        return kept
 
     def give_back(self) -> bool:
         """Give memory that CuPy's pool and PyTorch's allocator keep back to CUDA.
@@ -226,15 +225,15 @@ class CudaBackend(Accelerator):
         with self.order.calls():
             if self.capturing:
                 return False
-            relieved = self.order.drop_finished(wait=True)
-            kept, of_torch = before = self._kept()
-            if kept:
-                self._pool().free_all_blocks()
-            if of_torch:
+            relieved, before = self.order.drop_finished(wait=True), self._kept()
+            pool, torch = self._pool(), self.order.torch()
+            if pool is not None:
+                pool.free_all_blocks()
+            if torch is not None:
                 # PyTorch asserts that no graph is being captured anywhere.
                 with suppress(RuntimeError):
-                    sys.modules["torch"].cuda.empty_cache()
-            return relieved or sum(self._kept()) < sum(before)
+                    torch.cuda.empty_cache()
+            return relieved or self._kept() < before
 
     def limit_memory(self, nbytes: int | None) -> int | None:
         """Limit CuPy's pool on this device; 0 and None mean no limit."""
@@ -261,12 +260,9 @@ class CudaBackend(Accelerator):
             vars(error)[NEEDED] = nbytes
         with self._context:
             free, total = map(human_bytes, self._runtime.memGetInfo())
-            kept, of_torch = map(human_bytes, self._kept())
-        extend(
-            error,
-            f"{free} of the {total} of {self.device} are free, and of the rest CuPy keeps {kept} "
-            f"and PyTorch {of_torch} that were freed",
-        )
+            kept = human_bytes(self._kept())
+        used = f"{free} of the {total} of {self.device} are free, and CuPy and PyTorch keep {kept}"
+        extend(error, f"{used} that were freed")
         return error
 
     def allocate_host(self, nbytes: int, *, zeroed: bool = False) -> NDArray[np.uint8]:
@@ -274,7 +270,7 @@ class CudaBackend(Accelerator):
 
         `is_page_locked` tells which. In a forked child it is an ordinary one.
         """
-        if not nbytes or isinstance(self._context, _LostContext):
+        if not nbytes or isinstance(self._context, _Lost):
             return HOST.allocate(nbytes, zeroed=zeroed)
         if self.shared:
             shared = self.allocate(nbytes, zeroed=zeroed)
@@ -477,8 +473,10 @@ class CudaBackend(Accelerator):
 
     def after_fork(self) -> None:
         """Make every use raise in a forked child, where CUDA does not work."""
-        lost = self._context = self.order.device = _LostContext(self.device)
-        self.order.join = lambda **_: lost.synchronize()  # type: ignore[method-assign]  # of this one
+        lost: Any = _Lost(self.device)
+        order: Any = self.order
+        self._context = order.device = lost
+        order.plain = order.join = lost.synchronize
         self._page_locked.after_fork()
 
     # --- arrays ----------------------------------------------------------------------------------
@@ -599,22 +597,16 @@ class _CudaPush(Push):
         return not self._backend.capturing
 
 
-class _LostContext:
-    """Stands for a device of the parent in a forked child."""
+class _Lost:
+    """Stands for a device of the parent in a forked child: every use raises a NoDeviceError."""
 
     def __init__(self, device: Device) -> None:
         self._device = device
 
-    def __enter__(self) -> Never:
-        """Refuse with a NoDeviceError."""
-        self.synchronize()
-
-    def __exit__(self, *_: object) -> None:
-        """No-op; required by ``with``."""
-
-    def synchronize(self) -> Never:
-        """Refuse with a NoDeviceError."""
+    def synchronize(self, **_: object) -> Never:
         raise NoDeviceError(
             f"{self._device} cannot be used in the child of a fork, because CUDA cannot: start "
             "the process with the method 'spawn', or leave the device to the parent"
         )
+
+    __enter__ = __exit__ = synchronize

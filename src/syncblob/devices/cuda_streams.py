@@ -150,6 +150,7 @@ class Order:
         self._exchange: Callable[[Any], int] = driver.cuThreadExchangeStreamCaptureMode
         self._current_device: Callable[[], int] = cupy.cuda.runtime.getDevice
         self._kind: type = cupy.ndarray
+        self._event: Callable[[], Any] = partial(cupy.cuda.Event, disable_timing=True)
         # Returns CuPy's current stream of the device, whichever device is current.
         self.current: Callable[[], Any] = partial(cupy.cuda.get_current_stream, index)
         # Returns the pointer of torch's current stream of a device.
@@ -165,10 +166,9 @@ class Order:
         # finalizer could not keep it alive, because in cyclic garbage CuPy's event may be destroyed
         # first.
         self.under_way: dict[int, tuple[Iterable[Stretch], Any]] = {}
-        # The streams that Blobs were used on, as long as they exist; and torch's own ones, which
-        # exist as long as the process.
+        # The streams that Blobs were used on: CuPy's, as long as they exist, and torch's own ones.
         self._passed: WeakValueDictionary[int, Any] = WeakValueDictionary()
-        self._of_torch: set[Any] = set()
+        self._of_torch: dict[int, Any] = {}
 
     # --- streams and captures --------------------------------------------------------------------
 
@@ -242,9 +242,10 @@ class Order:
         Raises a RuntimeError if a graph is being captured on a stream that Blobs were used on, or
         on a blocking one. The wait would end it.
         """
-        current, passed = self.current(), dict(self._passed.items())
+        current, null = self.current(), self._cupy.cuda.Stream.null
+        streams = {**self._of_torch, **dict(self._passed.items()), 0: null, current.ptr: current}
         with self.device:
-            for each in (passed | {0: self._cupy.cuda.Stream.null, current.ptr: current}).values():
+            for each in streams.values():
                 if is_capturing(each.is_capturing):
                     self._refuse(each.ptr)
             self.device.synchronize()
@@ -262,8 +263,7 @@ class Order:
         theirs = as_stream(pointer)
         # The number of a stream that is not torch's own is its address. It may be destroyed.
         if self.torch().cuda.current_stream(self._index).stream_id != pointer:
-            self._passed[pointer] = theirs
-            self._of_torch.add(theirs)
+            self._of_torch[pointer] = theirs
         captured = is_capturing(ours.is_capturing)
         if self.torch_captures():
             # The legacy stream only counts as captured.
@@ -275,8 +275,7 @@ class Order:
                 )
         elif not captured:
             with self.device:
-                events = [self._cupy.cuda.Event(disable_timing=True) for _ in range(2)]
-                reached, other = ours.record(events[0]), theirs.record(events[1])
+                reached, other = ours.record(self._event()), theirs.record(self._event())
                 ours.wait_event(other)
                 theirs.wait_event(reached)
 
@@ -306,8 +305,7 @@ class Order:
         stream = self.current()
         if self._theirs(self._index) != stream.ptr:
             self.join()
-        if stream.ptr not in self._passed:
-            self._passed[stream.ptr] = stream
+        self._passed.setdefault(stream.ptr, stream)
         known = self._allocations.get(array.data.mem.ptr)
         if known is not None:
             start = array.data.ptr
@@ -407,8 +405,7 @@ class Order:
                 if is_capturing(stretch.stream.is_capturing):
                     self._refuse(stretch.stream.ptr)
                 stretch.number = next(self._clock)
-                event = self._cupy.cuda.Event(disable_timing=True)
-                stretch.event = stretch.stream.record(event)
+                stretch.event = stretch.stream.record(self._event())
         return stretch.event
 
     def wait(self, stream: Any, buffer: Any) -> None:

@@ -85,7 +85,6 @@ class SimulatedBackend(NumpyHome, Accelerator):
     uploaded_bytes: int
     downloaded_bytes: int
     peer_bytes: int
-    pulls = True
     can_share = True
 
     def __init__(self, number: int) -> None:

@@ -16,18 +16,17 @@ from syncblob._dtypes import SCALARS, SUPPORTED, can_hold
 from syncblob.arrays.foreign import is_array, is_ndarray_like
 from syncblob.arrays.native import array_of_tensor
 from syncblob.blob.core import BlobCore
-from syncblob.calls.aligned_results import keeps_dtype
 from syncblob.calls.engine import Cache, Plan, plans_of
 from syncblob.calls.foreign_operators import answer_of, by_array, has_operator, known_form
 from syncblob.calls.operands import converted, is_number, refusal, with_blobs
-from syncblob.calls.tables import Rules
+from syncblob.calls.tables import Rules, keeps_dtype
 from syncblob.devices import HOST
 from syncblob.transfers import require_device
 
 if TYPE_CHECKING:
     from syncblob.calls.engine import Kinds
 
-# Comparisons accept sequences, buffers and other numbers, which Python would call unequal.
+# Comparisons accept sequences and other numbers, which Python would call unequal.
 _COMPARISONS = (np.equal, np.not_equal)
 
 
@@ -130,15 +129,7 @@ def _by_foreign(name: str, kernel: Callable[..., Any], x1: Any, x2: Any, like: A
 
 def _is_comparable(x: Any) -> bool:
     """Return whether an object that is no array has values to compare with elements."""
-    if hasattr(type(x), "__array_ufunc__"):
-        return False
-    if isinstance(x, (Number, Sequence)):
-        return True
-    try:
-        memoryview(x)
-    except TypeError:
-        return hasattr(x, "__array_interface__") and not isinstance(x, type)
-    return True
+    return isinstance(x, (Number, Sequence)) and not hasattr(type(x), "__array_ufunc__")
 
 
 # --- in place ------------------------------------------------------------------------------------
@@ -200,7 +191,7 @@ def _check(kernel: Callable[..., Any], x1: Any, x2: Any) -> None:
             f"{result.dtype}; write x = x op y, or convert the operand with .astype()"
         ) from None
     shape, other_shape = tuple(x1.shape), tuple(getattr(x2, "shape", ()))
-    if kernel is corrected.matmul:
+    if kernel is corrected.matmul or other_shape in {shape, ()}:
         return
     result_shape = np.broadcast_shapes(shape, other_shape)
     if result_shape != shape:

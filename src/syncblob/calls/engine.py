@@ -13,19 +13,17 @@ from typing import TYPE_CHECKING, Any
 
 from numpy import asarray, ndarray
 
-from syncblob._dtypes import SCALAR_CLASSES, SCALARS, SUPPORTED
+from syncblob._dtypes import SCALAR_CLASSES, SUPPORTED
 from syncblob._weak_list import Reference
 from syncblob.blob.core import BlobCore, fresh
-from syncblob.calls.aligned_results import keeps_dtype, out_for
 from syncblob.calls.choose_home import require_device_of
 from syncblob.calls.in_parts import compute_in_room
 from syncblob.calls.make_call import make_call
 from syncblob.calls.operands import is_leaf, shape_only
 from syncblob.calls.results import array_beside, end_write, give, overwrite_by
-from syncblob.calls.tables import Rules, split_keys
+from syncblob.calls.tables import Rules, keeps_dtype, split_keys
 from syncblob.calls.texts import arguments, can_be_written, compiler
 from syncblob.devices import HOST, supervisors
-from syncblob.devices.host import LARGE
 from syncblob.interop.adopt import array_in
 from syncblob.memory import CONST, MUTABLE, from_the_start
 from syncblob.memory.operations import leave_room, line
@@ -113,7 +111,7 @@ _ASK = """
         return begin(like, {given})
 """
 _KEEP = """
-    if not ({keeps}):
+    if not keeps_dtype(native, a0.dtype, {other}):
         return begin(like, {given})
 """
 _CALL = """
@@ -129,14 +127,6 @@ _CALL_QUEUED = """
     if getattr(result, "base", like) is None and result.dtype in SUPPORTED{apart}:
         return fresh(type(like), result, home)
     return give(result, rules, like, home, ({operands}))
-"""
-_CALL_ELEMENTWISE = """
-    if home is not HOST or ({small}):
-        result = native({call})
-    else:
-        result = native({call}, **out_for(home, native, {call}))
-    if type(result) is ndarray:
-        return fresh(type(like), result, home)
 """
 _ITEM = """
     for array, _ in items{n}:
@@ -208,7 +198,6 @@ _STEPS = {
 _NAMES: dict[str, Any] = {
     "__name__": __name__,
     "HOST": HOST,
-    "LARGE": LARGE,
     "MUTABLE": MUTABLE,
     "SCALAR_CLASSES": SCALAR_CLASSES,
     "SUPPORTED": SUPPORTED,
@@ -226,7 +215,6 @@ _FUNCTIONS = (
     keeps_dtype,
     leave_room,
     may_compute_directly,
-    out_for,
     overwrite_by,
     shape_only,
 )
@@ -302,21 +290,14 @@ class Plan:
             "call": f"{call}, a0" if in_place else call,
             "operands": "".join([*owners, *(f"*items{n}, " for n in self._items)]),
             "apart": "".join(f" and result is not a{n}" for n in arrays),
-            "small": " and ".join(f"a{n}.nbytes < LARGE" for n in arrays),
             "check": f"check(native, a0, {own[-1]})" if in_place else "pass",
-            "keeps": f"keeps_dtype(native, a0.dtype, type({own[-1]}))",
+            "other": "a1.dtype" if own[-1] == "a1" else f"type({own[-1]})",
         }
         words["compute"] = f"native({words['call']})"
         if start is _QUEUE:
             own_ones = self._rules.by_name or self._rules.with_library
             function = "rules.function_in(home, by_name=rules.by_name)" if own_ones else "function"
             words["compute"] = f"home.compute({function}, {words['call']})"
-        if in_place and own[-1] == "a1":
-            # In fewer steps, if nothing can raise.
-            fits = "a0.shape == a1.shape and keeps_dtype(native, a0.dtype, a1.dtype)"
-            words["check"] = f"{fits} or {words['check']}"
-            # Most kernels keep the common dtype.
-            words["keeps"] = "a0.dtype is a1.dtype or keeps_dtype(native, a0.dtype, a1.dtype)"
         target = next((n for n in arrays if roles[n] in _TARGETS), None)
         # What is written is looked at first, and changed last.
         in_order = sorted(roles, key=lambda n: n != target)
@@ -324,15 +305,12 @@ class Plan:
         steps += [(_KNOW, n) for n in arrays if roles[n] == "ndarray"]
         steps += [(_HOME, n) for n in arrays if roles[n] == "Blob" and n != self._like]
         steps += [(_STEPS[roles[n]], n) for n in in_order]
-        scalars = [n for n, kind in enumerate(kinds) if kind in SCALARS]
         if start is _QUEUE:
             write = _KEEP + _WRITE + _RETURN_TARGET
             steps += [(_CALL_QUEUED, 0) if target is None else (write, target)]
         elif target is not None:
             write = _KEEP * in_place + _WRITES[roles[target]]
             steps += [(_ASK, 0), (write, target), (_RETURN, target)]
-        elif self._rules.elementwise and not self._names and len(arrays + scalars) == len(kinds):
-            steps += [(_ASK, 0), (_CALL_ELEMENTWISE, 0), (_GIVE, 0)]
         else:
             steps += [(_ASK, 0), (_CALL, 0), *((_ITEM, n) for n in self._items), (_GIVE, 0)]
         return "".join(step.format(n=n, x=names[n], **words) for step, n in steps)

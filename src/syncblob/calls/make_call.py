@@ -13,7 +13,6 @@ from syncblob._dtypes import SUPPORTED, can_hold
 from syncblob.arrays.foreign import is_array
 from syncblob.arrays.native import native_array
 from syncblob.blob.core import HOST_DATA, BlobCore, fresh
-from syncblob.calls.aligned_results import out_for
 from syncblob.calls.choose_home import home_of
 from syncblob.calls.index_checks import check_indices
 from syncblob.calls.nested import instances, mapped
@@ -35,9 +34,6 @@ Named = Mapping[str, Any]
 
 def make_call(rules: Rules, like: Any, args: Args, kwargs: Named) -> Any:
     """Make a call by inspecting its arguments. To be called by `from_the_start`."""
-    if kwargs.get("writeable"):
-        # Of `sliding_window_view`.
-        rules = rules._replace(const=False)
     call = Call(rules, like)
     arguments = call.prepare(args, kwargs)
     try:
@@ -114,8 +110,6 @@ class Call:
         """Call the function, and copy what it has written into temporary arrays."""
         function = self.rules.function_in(self.home, by_name=self.by_name)
         arrays, named = split(arguments)
-        if self.rules.elementwise and not (named or self.rules.check):
-            named = out_for(self.home, self.rules.native, *arrays)
         if self.written or self.late:
             has_written()
         if self.rules.check:

@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from syncblob.blob.core import BlobCore
-from syncblob.calls import questions, tables
+from syncblob.calls import tables
 from syncblob.calls.engine import plans_by_function, usual_plan
 from syncblob.calls.foreign_protocols import (
     function_with_strangers,
     has_strangers,
     ufunc_with_strangers,
 )
-from syncblob.calls.operands import is_leaf
-from syncblob.calls.view_calls import plan_of_view, plan_of_views
+from syncblob.calls.nested import replaced
+from syncblob.calls.operands import is_leaf, shape_only
+from syncblob.calls.view_calls import plan_of_view
 from syncblob.devices import HOST
 
 if TYPE_CHECKING:
@@ -28,12 +29,6 @@ def array_ufunc(like: Any, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs:
     """Compute a ufunc, or one of its methods; NumPy calls this as ``__array_ufunc__``."""
     plans = _CALLS[ufunc] if method == "__call__" else _METHODS[ufunc, method]
     if not kwargs:
-        # Most have one or two, and `map` takes time.
-        match inputs:
-            case (x,):
-                return plans[type(x)](like, x)
-            case (x1, x2):
-                return plans[type(x1), type(x2)](like, x1, x2)
         return plans[(*map(type, inputs),)](like, *inputs)
     out = kwargs.get("out", ())
     if type(out) is not tuple or (method == "__call__" and len(inputs) > ufunc.nin):
@@ -100,7 +95,7 @@ def _rules_of_ufunc(ufunc_and_method: tuple[np.ufunc, str]) -> tables.Rules:
         written,
         plain,
         by_name=not called,
-        elementwise=called and ufunc in tables.ELEMENTWISE,
+        elementwise=called and getattr(np, name, None) is ufunc,
         plan=plan,
     )
 
@@ -135,7 +130,7 @@ def _rules_of_function(function: Callable[..., Any]) -> tables.Rules:
         written=partial(tables.written_arguments, function),
         plain=partial(tables.plain_arguments, function),
         varies=partial(tables.has_option, function),
-        home=HOST if function in tables.TEXTS_AND_FILES else None,
+        home=HOST if function in tables.ON_THE_HOST else None,
         const=function in tables.OVERLAPPING,
         indexes=function in tables.INDICES,
         plan=_plan_of_function,
@@ -146,26 +141,37 @@ def _plan_of_function(rules: tables.Rules, kinds: Kinds) -> Callable[..., Any]:
     function, (count, _) = rules.function, tables.split_keys(kinds)
     first = tables.first_argument(function, range(count))
     rest = [kind for key, kind in kinds.items() if key != first]
-    views = None if "out" in kinds else tables.VIEWS.get(function)
-    plan: Callable[[tables.Rules, Kinds], Callable[..., Any]] = usual_plan
     if function in tables.QUESTIONS:
-        plan = questions.plan_by_shapes
-    elif function in tables.SHARING:
-        plan = questions.plan_of_sharing
-    elif issubclass(kinds.get(first, object), BlobCore):
+        return _plan_by_shapes(rules, kinds)
+    if issubclass(kinds.get(first, object), BlobCore):
         if function in tables.EMPTY_LIKE and all(map(is_leaf, rest)):
             rules = rules._replace(empty=True)
         elif function in tables.OF_ATTRIBUTES:
             # NumPy returns an attribute of its argument: of the Blob itself.
             return lambda _like, *values: rules.native(*values)
-        elif views is not None and (not views.several or count == 1):
-            plan = plan_of_view
+        elif function in tables.VIEWS and "out" not in kinds:
+            return plan_of_view(rules, kinds)
         elif first == 0:
             rules = rules._replace(native=tables.METHODS.get(function, rules.native))
-    if plan is usual_plan and views is not None and views.several:
-        nested = {list, tuple} & {kinds[n] for n in range(count)}
-        plan = usual_plan if nested else plan_of_views
-    return plan(rules, kinds)
+    return usual_plan(rules, kinds)
+
+
+def _plan_by_shapes(rules: tables.Rules, kinds: Kinds) -> Callable[..., Any]:
+    """Plan calls of a function that uses no more than shapes and dtypes."""
+    count, names = tables.split_keys(kinds)
+    plain = rules.plain(range(count), kinds)
+    # The numbers of what is a Blob, or may contain Blobs.
+    asked = [n for n, key in enumerate(kinds) if key not in plain and not is_leaf(kinds[key])]
+
+    def run(_like: Any, *values: Any) -> Any:
+        given = [*values]
+        for n in asked:
+            x = given[n]
+            known = isinstance(x, BlobCore)
+            given[n] = shape_only(x) if known else replaced(x, BlobCore, shape_only)
+        return rules.native(*given[:count], **dict(zip(names, given[count:], strict=True)))
+
+    return run
 
 
 _CALLS = plans_by_function(lambda ufunc: _rules_of_ufunc((ufunc, "__call__")))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from syncblob._dtypes import is_bfloat16
 from syncblob._shape import require_repeats
 
 if TYPE_CHECKING:
@@ -20,12 +21,10 @@ if TYPE_CHECKING:
 
 
 class Views(NamedTuple):
-    """Which views a function returns, and of which arguments."""
+    """Which views of its first argument a function returns."""
 
     axes: int = 0
     """The number of axes from which on it returns nothing but views."""
-    several: bool = False
-    """Whether all its positional arguments may be arrays, not only the first."""
     const: bool = False
     """Whether its views are read-only in NumPy."""
 
@@ -98,7 +97,8 @@ _WRITE_IF: dict[Callable[..., Any], tuple[str, bool]] = {
 CUMULATIVE = frozenset(_named("cumprod cumsum"))
 WRITES = _ALWAYS_WRITE | _WRITE_IF.keys()
 
-# The functions that only make views: `ravel` and `reshape` if possible.
+# The functions that only make views: `ravel` and `reshape` if possible. Of several arguments, those
+# of `atleast_1d` and the like are found when they have been made, as other functions' are.
 # Most of the const ones are, because their elements overlap.
 _USUAL_VIEWS = """
 array_split dsplit expand_dims fliplr flipud hsplit linalg.matrix_transpose matrix_transpose
@@ -108,16 +108,13 @@ _CONST_VIEWS = "broadcast_to diagonal lib.stride_tricks.sliding_window_view lina
 VIEWS: dict[Callable[..., Any], Views] = {
     **dict.fromkeys(_named(_USUAL_VIEWS), Views()),
     **dict.fromkeys(_named(_CONST_VIEWS), Views(const=True)),
-    **dict.fromkeys(_named("atleast_1d atleast_2d atleast_3d"), Views(several=True)),
-    np.broadcast_arrays: Views(several=True, const=True),
     np.diag: Views(axes=2, const=True),
     np.flip: Views(axes=1),
     np.unstack: Views(axes=2),
 }
-# The usual number of arguments of those that copy if they must.
-VIEWS_OR_COPIES: dict[Callable[..., Any], int] = {np.ravel: 1, np.reshape: 2}
 OVERLAPPING: set[Any] = {
     *(function for function, views in VIEWS.items() if views.const),
+    np.broadcast_arrays,
     np.meshgrid,
 }
 
@@ -143,11 +140,12 @@ OF_ATTRIBUTES = frozenset({np.imag, np.real})
 # They use only the shape and dtype of their first argument.
 EMPTY_LIKE = frozenset({np.empty_like, np.full_like, np.ones_like, np.zeros_like})
 
-SHARING = frozenset({np.may_share_memory, np.shares_memory})
-
-# Their results are on the host.
-TEXTS_AND_FILES = frozenset(
-    _named("array2string array_repr array_str save savetxt savez savez_compressed")
+# Their results are on the host, or say where its memory is.
+ON_THE_HOST = frozenset(
+    _named(
+        "array2string array_repr array_str may_share_memory save savetxt savez savez_compressed "
+        "shares_memory"
+    )
 )
 
 # Parameters for axes, shapes and the like; an array passed to them is not an operand.
@@ -160,12 +158,9 @@ _PLAIN = frozenset(
 
 # Functions written in C have no signature in some versions of NumPy.
 _WITHOUT_SIGNATURE: dict[Callable[..., Any], tuple[str, ...]] = {
-    np.busday_count: ("begindates", "enddates", "weekmask", "holidays", "busdaycal", "out"),
-    np.busday_offset: ("dates", "offsets", "roll", "weekmask", "holidays", "busdaycal", "out"),
     np.concatenate: ("arrays", "axis", "out"),
     np.copyto: ("dst", "src", "casting", "where"),
     np.dot: ("a", "b", "out"),
-    np.is_busday: ("dates", "weekmask", "holidays", "busdaycal", "out"),
 }
 
 # Faster methods of ndarray with the same parameters in the same order. `np.all` and `np.any` have
@@ -184,9 +179,6 @@ def _repeat(array: Any, repeats: Any, axis: Any = None) -> Any:
 
 
 METHODS[np.repeat] = _repeat
-
-# NumPy's ufuncs. For supported dtypes, their results have supported dtypes.
-ELEMENTWISE = frozenset(each for each in vars(np).values() if isinstance(each, np.ufunc))
 
 
 @cache
@@ -286,3 +278,16 @@ def split_keys(kinds: Mapping[int | str, Any]) -> tuple[int, tuple[str, ...]]:
     """Return the number of positional arguments, and the names of the others."""
     names = tuple(key for key in kinds if type(key) is str)
     return len(kinds) - len(names), names
+
+
+@cache
+def keeps_dtype(kernel: Callable[..., Any], dtype: np.dtype[Any], other: Any) -> bool:
+    """Tell whether a kernel gives the first dtype; the other may be the type of a scalar."""
+    if other is float and is_bfloat16(dtype):
+        return True
+    operand = other(1) if isinstance(other, type) else np.ones((1, 1), other)
+    try:
+        with np.errstate(all="ignore"):
+            return getattr(kernel(np.ones((1, 1), dtype), operand), "dtype", None) == dtype
+    except TypeError:
+        return False

@@ -33,16 +33,16 @@ def plan_of_view(rules: tables.Rules, kinds: Kinds) -> Callable[..., Any]:
 
     def run(like: Any, *values: Any) -> Any:
         x = values[first]
-        array = x.viewable_array() if x.home.native else None
-        if array is None:
-            array = x.layout.dummy()
+        array = x.raw_array
+        if array is None or x.known_memory is None or not x.home.native:
+            array = x.viewable_array() if x.home.native else None
+            array = x.layout.dummy() if array is None else array
         given = [*values]
         given[first] = array
         for n in numbers:
             given[n] = np.asarray(values[n])
-        view = None
-        if array.ndim >= axes:
-            view = native(*given[:count], **dict(zip(names, given[count:], strict=True)))
+        named = dict(zip(names, given[count:], strict=True)) if names else {}
+        view = native(*given[:count], **named) if array.ndim >= axes else None
         if view is None:
             return read(like, *values)
         const = rules.const and not (writeable and values[writeable])
@@ -53,17 +53,17 @@ def plan_of_view(rules: tables.Rules, kinds: Kinds) -> Callable[..., Any]:
     return run
 
 
-def _reshape(a: Any, *args: Any, copy: bool | None = None, **kwargs: Any) -> Any:
+def _reshape(a: Any, shape: Any = None, order: Any = "C", **options: Any) -> Any:
     """Return a view in another shape; None if it needs a copy, or there is an error."""
     try:
-        return None if copy else np.reshape(a, *args, **kwargs, copy=False)
+        return None if any(options.values()) else a.reshape(shape, order=order, copy=False)
     except (TypeError, ValueError):
         return None
 
 
 def _ravel(a: Any, order: Any = "C") -> Any:
     """Return a view along one axis; None if it needs a copy."""
-    return None if order == "K" else _reshape(a, -1, order=order)
+    return None if order == "K" else _reshape(a, -1, order)
 
 
 _WITHOUT_COPIES: dict[Any, Callable[..., Any]] = {np.ravel: _ravel, np.reshape: _reshape}

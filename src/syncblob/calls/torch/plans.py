@@ -41,19 +41,6 @@ _EXPORTS = frozenset(
 _RUNNING = frozenset({"running_mean", "running_var"})
 _TRAINING = ("training", "use_input_stats", "train")
 
-# Functions of torch.distributed by their parameters that receive data.
-_RECEIVERS = {
-    "gather_list": "gather",
-    "output": "all_to_all_single reduce_scatter reduce_scatter_single reduce_scatter_tensor",
-    "output_tensor": "all_gather_into_tensor all_gather_single",
-    "output_tensor_list": "all_to_all",
-    "output_tensor_lists": "all_gather_coalesced",
-    "tensor": "all_reduce broadcast irecv recv reduce scatter",
-    "tensor_list": "all_gather",
-    "tensors": "all_reduce_coalesced",
-}
-_RECEIVED = {name: to for to, names in _RECEIVERS.items() for name in names.split()}
-
 
 # --- plans ----------------------------------------------------------------------------------------
 
@@ -75,10 +62,6 @@ class Plan:
     """Whether a Blob may lend its kept tensor: torch's own functions store no argument."""
     read: list[int]
     """The Blobs and collections of which it reads elements, and all tensors."""
-    blobs: list[int]
-    """The Blobs among them."""
-    others: list[int]
-    """The others, but for collections of numbers beside a Blob."""
     shape_only: list[int]
     """The Blobs of which it reads no element."""
     written: Mapping[int, bool]
@@ -129,26 +112,18 @@ def plan_of(rule: Rule, kinds_by_key: Mapping[int | str, _Kind]) -> Plan:
     if function in _SHAPE_ONLY:
         # "self" is the first parameter of torch's builtin functions.
         shape_only = [i for i in blobs if given[i] == "self" or not like]
-    numbers = [i for i in nested if given[i] in rule.numbers]
     alone = rule.keeps and len(blobs) == 1 and not (tensors or written or shape_only)
-    alone = alone and numbers == nested
+    alone = alone and all(given[i] in rule.numbers for i in nested)
     short = rule.keeps and len(written) <= 1 and written.keys().isdisjoint(nested)
     target = next(iter(written), None)
     unread = {*shape_only, *written} - {*tensors}
-    read = [i for i in (*blobs, *tensors, *nested) if i not in unread]
-    first = [i for i in read if i in {*blobs}]
-    if not first:
-        # Otherwise the function, when it has got tensors, asks for a Blob in place of a number.
-        numbers = []
     return Plan(
         _by_position(function, len(kinds), names),
         name,
         # The ``*_like`` functions compute the elements of their result.
         computes=function not in _SHAPE_ONLY or like,
         keeps=rule.keeps,
-        read=read,
-        blobs=first,
-        others=[i for i in read if i not in {*first, *numbers}],
+        read=[i for i in (*blobs, *tensors, *nested) if i not in unread],
         shape_only=shape_only,
         written=written,
         flags=[i for i, parameter in enumerate(given) if parameter in flags],
@@ -239,8 +214,10 @@ def rule_of(function: Callable[..., Any]) -> Rule:
             elif _is_written(argument):
                 written |= {*parameters[place : place + 1]}
     if not schemas:
-        if module.startswith("torch.distributed") and name in _RECEIVED:
-            written.add(_RECEIVED[name])
+        if module.startswith("torch.distributed"):
+            # What receives data comes first, but not of these.
+            others = {"gather": {"gather_list"}, "isend": set(), "send": set()}
+            written |= others.get(name, {parameters[0]})
         elif name == "__setitem__" or (name.endswith("_") and not name.endswith("__")):
             written.add(parameters[0])
     # A third-party operator may store its arguments, or write them undeclared.

@@ -17,7 +17,7 @@ from syncblob.arrays.foreign import is_array, is_ndarray_like
 from syncblob.arrays.native import array_of_tensor
 from syncblob.blob.core import BlobCore
 from syncblob.calls.engine import Cache, Plan, plans_of
-from syncblob.calls.foreign_operators import answer_of, by_array, has_operator, known_form
+from syncblob.calls.foreign import answer_of, by_array, has_operator, known_form
 from syncblob.calls.operands import converted, is_number, refusal, with_blobs
 from syncblob.calls.tables import Rules, keeps_dtype
 from syncblob.devices import HOST

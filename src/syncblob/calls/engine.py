@@ -98,7 +98,7 @@ _NDARRAY = """
 """
 _ITEMS = """
     items{n} = []
-    a{n} = bring_items({x}, home, items{n}, {given})
+    a{n} = arrays_in({x}, home, items{n})
     if a{n} is None:
         return begin(like, {given})
 """
@@ -269,7 +269,7 @@ class Plan:
             "foreign": self._foreign,
             "bring": bring,
             "bring_ndarray": self._bring_ndarray,
-            "bring_items": self._bring_items,
+            "arrays_in": _arrays_in,
         }
         return _run_of(self._text(start), values)
 
@@ -355,8 +355,8 @@ class Plan:
         """Return whether `run` surely makes a call, so that it may copy for it, once."""
         ready = self._target is None or values[self._target].shortcut.readable
         certain = home.plain and not supervisors and ready
-        for n in self._items:
-            certain = certain and _are_usual(values[n], home)
+        # Lists have to be looked at first.
+        certain = certain and not self._items
         if certain and self._rules.check is not None:
             self._rules.check(self._rules.native, *values)
         return certain
@@ -372,30 +372,31 @@ class Plan:
         certain = x.flags.c_contiguous and self._is_certain(home, values)
         return array_in(home, x, self._rules.name) if certain else None
 
-    def _bring_items(self, x: Any, home: Home, operands: list[Operand], *values: Any) -> Any:
-        """Return a list or tuple with arrays in place of Blobs; None as `_bring`."""
-        arrays: list[Any] = []
-        for item in x:
-            kind = type(item)
-            array: Any = item
-            if isinstance(item, BlobCore):
-                if item.home is not home:
-                    return None
-                shortcut, array = item.shortcut, item.raw_array
-                if array is None or not shortcut.readable:
-                    array = self._bring(item, home, *values)
-                operands.append((array, item))
-            elif kind is ndarray:
-                array = item if home is HOST else self._bring_ndarray(item, home, *values)
-                operands.append((array, None))
-            elif kind is list or kind is tuple:
-                array = self._bring_items(item, home, operands, *values)
-            elif not is_leaf(kind):
+
+def _arrays_in(items: Any, home: Home, operands: list[Operand]) -> Any:
+    """Return a list or tuple with arrays in place of Blobs; None if one is not at hand."""
+    arrays: list[Any] = []
+    for item in items:
+        kind = type(item)
+        array: Any = item
+        if isinstance(item, BlobCore):
+            if item.home is not home:
                 return None
-            if array is None and item is not None:
-                return None
-            arrays.append(array)
-        return arrays if type(x) is list else tuple(arrays)
+            shortcut, array = item.shortcut, item.raw_array
+            if array is None or not shortcut.readable:
+                array = item.current_array()
+            operands.append((array, item))
+        elif kind is ndarray:
+            array = item if home is HOST else None
+            operands.append((array, None))
+        elif kind is list or kind is tuple:
+            array = _arrays_in(item, home, operands)
+        elif not is_leaf(kind):
+            return None
+        if array is None and item is not None:
+            return None
+        arrays.append(array)
+    return arrays if type(items) is list else tuple(arrays)
 
 
 def _roles(rules: Rules, kinds: Kinds) -> dict[int, str]:
@@ -406,7 +407,7 @@ def _roles(rules: Rules, kinds: Kinds) -> dict[int, str]:
     written = {key: written[key] for key in written if kinds[key] is not type(None)}
     plain = rules.plain(args, named)
     roles: dict[int, str] = {}
-    usual = rules.home is None and len(written) <= 1 and not rules.varies(args, named)
+    usual = rules.home is None and len(written) <= 1
     usual = usual and can_be_written([*named])
     for number, (key, kind) in enumerate(kinds.items()):
         blob = issubclass(kind, BlobCore)
@@ -430,22 +431,6 @@ def _roles(rules: Rules, kinds: Kinds) -> dict[int, str]:
 
 def _decline(*_call: Any) -> None:
     """Stand for what cannot be done at once."""
-
-
-def _are_usual(items: Any, home: Home) -> bool:
-    """Return whether nested sequences contain nothing that is, or may be computed, elsewhere."""
-    for x in items:
-        kind = type(x)
-        if isinstance(x, BlobCore):
-            usual = x.home is home
-        elif kind is list or kind is tuple:
-            usual = _are_usual(x, home)
-        else:
-            known = kind is ndarray and (home is HOST or x.dtype in SUPPORTED)
-            usual = known or is_leaf(kind)
-        if not usual:
-            return False
-    return True
 
 
 def usual_plan(rules: Rules, kinds: Kinds) -> Callable[..., Any]:

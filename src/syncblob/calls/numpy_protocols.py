@@ -10,12 +10,8 @@ import numpy as np
 
 from syncblob.blob.core import BlobCore
 from syncblob.calls import tables
-from syncblob.calls.engine import plans_by_function, usual_plan
-from syncblob.calls.foreign_protocols import (
-    function_with_strangers,
-    has_strangers,
-    ufunc_with_strangers,
-)
+from syncblob.calls.engine import Plan, plans_by_function, usual_plan
+from syncblob.calls.foreign import function_with_strangers, has_strangers, ufunc_with_strangers
 from syncblob.calls.nested import replaced
 from syncblob.calls.operands import is_leaf, shape_only
 from syncblob.calls.view_calls import plan_of_view
@@ -129,7 +125,6 @@ def _rules_of_function(function: Callable[..., Any]) -> tables.Rules:
         native=getattr(function, "_implementation", function),
         written=partial(tables.written_arguments, function),
         plain=partial(tables.plain_arguments, function),
-        varies=partial(tables.has_option, function),
         home=HOST if function in tables.ON_THE_HOST else None,
         const=function in tables.OVERLAPPING,
         indexes=function in tables.INDICES,
@@ -143,6 +138,8 @@ def _plan_of_function(rules: tables.Rules, kinds: Kinds) -> Callable[..., Any]:
     rest = [kind for key, kind in kinds.items() if key != first]
     if function in tables.QUESTIONS:
         return _plan_by_shapes(rules, kinds)
+    if tables.has_option(function, range(count), kinds):
+        return Plan(rules, kinds).begin
     if issubclass(kinds.get(first, object), BlobCore):
         if function in tables.EMPTY_LIKE and all(map(is_leaf, rest)):
             rules = rules._replace(empty=True)

@@ -50,8 +50,6 @@ class Rules(NamedTuple):
     """Returns which arguments of a call are written, and whether wholly."""
     plain: Callable[[Any, Any], Collection[int | str | None]] = _nothing
     """Returns which arguments are axes, shapes and the like, where an array is no operand."""
-    varies: Callable[[Any, Any], bool] = _nothing
-    """Returns whether what is written depends on the value of an argument, not on its type."""
     home: Home | None = None
     """The home that always computes, without a question to the guards."""
     const: bool = False
@@ -118,11 +116,8 @@ OVERLAPPING: set[Any] = {
     np.meshgrid,
 }
 
-# The parameters for indices or a condition, and for the array or the sequence that they index.
+# The parameters for indices, and for the array that they index.
 INDICES: dict[Callable[..., Any], tuple[str, str]] = {
-    np.choose: ("a", "choices"),
-    np.compress: ("condition", "a"),
-    np.extract: ("condition", "arr"),
     np.put: ("ind", "a"),
     np.put_along_axis: ("indices", "arr"),
     np.take: ("indices", "a"),

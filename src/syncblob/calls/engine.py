@@ -7,8 +7,12 @@ take longer than many calls. Everything else is left to `make_call`, which inspe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import linecache
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import lru_cache
+from keyword import iskeyword
+from textwrap import indent
 from typing import TYPE_CHECKING, Any
 
 from numpy import asarray, ndarray
@@ -22,7 +26,6 @@ from syncblob.calls.make_call import make_call
 from syncblob.calls.operands import is_leaf, shape_only
 from syncblob.calls.results import array_beside, end_write, give, overwrite_by
 from syncblob.calls.tables import Rules, keeps_dtype, split_keys
-from syncblob.calls.texts import arguments, can_be_written, compiler
 from syncblob.devices import HOST, supervisors
 from syncblob.interop.adopt import array_in
 from syncblob.memory import CONST, MUTABLE, from_the_start
@@ -224,7 +227,27 @@ _WRITES = {"target": _WRITE, "overwritten": _WRITE_LATE + _WRITE, "target ndarra
 _ARRAYS = (*_TARGETS, "Blob", "ndarray", "shape")
 
 
-_run_of = compiler(__file__, _NAMES)
+
+
+@lru_cache(maxsize=1024)
+def _maker_of(text: str, names: tuple[str, ...]) -> Callable[..., Callable[..., Any]]:
+    """Compile a text, which defines `run`; return what makes that, given the values of names."""
+    text = f"def make({', '.join(names)}):{indent(text, '    ')}    return run"
+    # For tracebacks.
+    where = f"{__file__}: text {_maker_of.cache_info().misses % 1024}"
+    linecache.cache[where] = len(text), None, text.splitlines(keepends=True), where
+    variables: dict[str, Any] = {}
+    exec(compile(text, where, "exec"), _NAMES, variables)  # noqa: S102  # texts of this module
+    made: Callable[..., Callable[..., Any]] = variables["make"]
+    return made
+
+
+def _arguments(values: Sequence[str], names: Sequence[str]) -> str:
+    """Return the text of the arguments of a call, of which the last have names."""
+    count = len(values) - len(names)
+    named = zip(names, values[count:], strict=True)
+    return ", ".join([*values[:count], *(f"{name}={x}" for name, x in named)])
+
 
 # --- plans ----------------------------------------------------------------------------------------
 
@@ -271,7 +294,7 @@ class Plan:
             "bring_ndarray": self._bring_ndarray,
             "arrays_in": _arrays_in,
         }
-        return _run_of(self._text(start), values)
+        return _maker_of(self._text(start), (*values,))(*values.values())
 
     def _text(self, start: str) -> str:
         """Compose the steps of a call."""
@@ -281,7 +304,7 @@ class Plan:
         if self._like is not None:
             names[self._like] = "like"
         own = [f"a{n}" if n in {*arrays, *self._items} else name for n, name in enumerate(names)]
-        call = arguments(own, self._names)
+        call = _arguments(own, self._names)
         owners = [f"(a{n}, {'None' if roles[n] == 'ndarray' else names[n]}), " for n in arrays]
         given = ", ".join(names)
         words = {
@@ -408,7 +431,7 @@ def _roles(rules: Rules, kinds: Kinds) -> dict[int, str]:
     plain = rules.plain(args, named)
     roles: dict[int, str] = {}
     usual = rules.home is None and len(written) <= 1
-    usual = usual and can_be_written([*named])
+    usual = usual and all(name.isidentifier() and not iskeyword(name) for name in named)
     for number, (key, kind) in enumerate(kinds.items()):
         blob = issubclass(kind, BlobCore)
         if key in written:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from syncblob._dtypes import is_bfloat16
-from syncblob._shape import require_repeats
 
 if TYPE_CHECKING:
     from syncblob.devices.base import Home
@@ -166,14 +165,6 @@ argmax argmin argsort cumprod cumsum diagonal max mean min prod ravel repeat rou
 METHODS: dict[Callable[..., Any], Callable[..., Any]] = {
     getattr(np, name): getattr(np.ndarray, name) for name in _METHODS.split()
 }
-
-
-def _repeat(array: Any, repeats: Any, axis: Any = None) -> Any:
-    require_repeats(array.shape, array.itemsize, repeats, axis)
-    return array.repeat(repeats, axis)
-
-
-METHODS[np.repeat] = _repeat
 
 
 @cache

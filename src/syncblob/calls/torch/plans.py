@@ -18,7 +18,6 @@ import torch
 from syncblob.blob.core import BlobCore
 from syncblob.calls.nested import NESTED
 from syncblob.calls.tables import split_keys
-from syncblob.calls.texts import arguments, can_be_written, compiler
 
 # They use only the shapes and dtypes of Blobs. The ``*_like`` functions read the later arguments,
 # such as a `fill_value`.
@@ -136,17 +135,12 @@ def plan_of(rule: Rule, kinds_by_key: Mapping[int | str, _Kind]) -> Plan:
 
 def _by_position(function: Callable[..., Any], count: int, names: tuple[str, ...]) -> Any:
     """Return a function of `count` arguments by position, of which the last have these names."""
-    if not can_be_written(names):
-        first = count - len(names)
-        return lambda *given: function(
-            *given[:first], **dict(zip(names, given[first:], strict=True))
-        )
-    given = [f"x{n}" for n in range(count)]
-    text = f"\ndef run({', '.join(given)}):\n    return function({arguments(given, names)})\n"
-    return _run_of(text, {"function": function}) if names else function
+    first = count - len(names)
 
+    def run(*given: Any) -> Any:
+        return function(*given[:first], **dict(zip(names, given[first:], strict=True)))
 
-_run_of = compiler("torch", {"__name__": __name__})
+    return run if names else function
 
 
 def _places(kinds: Sequence[_Kind], kind: Any) -> list[int]:

@@ -41,7 +41,7 @@ Kinds = Mapping[int | str, type]
 
 # --- the text -------------------------------------------------------------------------------------
 
-# Argument n is {x}, and its array a{n}. What cannot go on leaves the call to `begin`; until then
+# The steps use what this module imports. Argument n is {x}, and its array a{n}. What cannot go on leaves the call to `begin`; until then
 # nothing has changed.
 _START = """
 def run({signature}):
@@ -101,7 +101,7 @@ _NDARRAY = """
 """
 _ITEMS = """
     items{n} = []
-    a{n} = arrays_in({x}, home, items{n})
+    a{n} = _arrays_in({x}, home, items{n})
     if a{n} is None:
         return begin(like, {given})
 """
@@ -197,36 +197,9 @@ _STEPS = {
     "items": _ITEMS,
     "shape": _SHAPE,
 }
-# What the steps use.
-_NAMES: dict[str, Any] = {
-    "__name__": __name__,
-    "HOST": HOST,
-    "MUTABLE": MUTABLE,
-    "SCALAR_CLASSES": SCALAR_CLASSES,
-    "SUPPORTED": SUPPORTED,
-    "line": line,
-    "ndarray": ndarray,
-    "supervisors": supervisors,
-}
-_FUNCTIONS = (
-    Reference,
-    array_beside,
-    asarray,
-    end_write,
-    fresh,
-    give,
-    keeps_dtype,
-    leave_room,
-    may_compute_directly,
-    overwrite_by,
-    shape_only,
-)
-_NAMES |= {function.__name__: function for function in _FUNCTIONS}
 _TARGETS = ("target", "overwritten", "target ndarray")
 _WRITES = {"target": _WRITE, "overwritten": _WRITE_LATE + _WRITE, "target ndarray": _CALL}
 _ARRAYS = (*_TARGETS, "Blob", "ndarray", "shape")
-
-
 
 
 @lru_cache(maxsize=1024)
@@ -237,7 +210,7 @@ def _maker_of(text: str, names: tuple[str, ...]) -> Callable[..., Callable[..., 
     where = f"{__file__}: text {_maker_of.cache_info().misses % 1024}"
     linecache.cache[where] = len(text), None, text.splitlines(keepends=True), where
     variables: dict[str, Any] = {}
-    exec(compile(text, where, "exec"), _NAMES, variables)  # noqa: S102  # texts of this module
+    exec(compile(text, where, "exec"), globals(), variables)  # noqa: S102  # texts of this module
     made: Callable[..., Callable[..., Any]] = variables["make"]
     return made
 
@@ -292,7 +265,6 @@ class Plan:
             "foreign": self._foreign,
             "bring": bring,
             "bring_ndarray": self._bring_ndarray,
-            "arrays_in": _arrays_in,
         }
         return _maker_of(self._text(start), (*values,))(*values.values())
 

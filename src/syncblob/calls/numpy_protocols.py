@@ -126,7 +126,7 @@ def _rules_of_function(function: Callable[..., Any]) -> tables.Rules:
         written=partial(tables.written_arguments, function),
         plain=partial(tables.plain_arguments, function),
         home=HOST if function in tables.ON_THE_HOST else None,
-        const=function in tables.OVERLAPPING,
+        const=function in tables.CONST_VIEWS,
         indexes=function in tables.INDICES,
         plan=_plan_of_function,
     )

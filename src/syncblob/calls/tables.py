@@ -19,15 +19,6 @@ if TYPE_CHECKING:
     from syncblob.devices.base import Home
 
 
-class Views(NamedTuple):
-    """Which views of its first argument a function returns."""
-
-    axes: int = 0
-    """The number of axes from which on it returns nothing but views."""
-    const: bool = False
-    """Whether its views are read-only in NumPy."""
-
-
 def _nothing(_args: Any, _kwargs: Any) -> Any:
     return ()
 
@@ -94,26 +85,21 @@ _WRITE_IF: dict[Callable[..., Any], tuple[str, bool]] = {
 CUMULATIVE = frozenset(_named("cumprod cumsum"))
 WRITES = _ALWAYS_WRITE | _WRITE_IF.keys()
 
-# The functions that only make views: `ravel` and `reshape` if possible. Of several arguments, those
-# of `atleast_1d` and the like are found when they have been made, as other functions' are.
-# Most of the const ones are, because their elements overlap.
+# The functions that only make views of their first argument, if it has at least so many axes;
+# `ravel` and `reshape` if possible.
 _USUAL_VIEWS = """
 array_split dsplit expand_dims fliplr flipud hsplit linalg.matrix_transpose matrix_transpose
 moveaxis permute_dims ravel reshape rollaxis rot90 split squeeze swapaxes transpose vsplit
 """
 _CONST_VIEWS = "broadcast_to diagonal lib.stride_tricks.sliding_window_view linalg.diagonal"
-VIEWS: dict[Callable[..., Any], Views] = {
-    **dict.fromkeys(_named(_USUAL_VIEWS), Views()),
-    **dict.fromkeys(_named(_CONST_VIEWS), Views(const=True)),
-    np.diag: Views(axes=2, const=True),
-    np.flip: Views(axes=1),
-    np.unstack: Views(axes=2),
+VIEWS: dict[Callable[..., Any], int] = {
+    **dict.fromkeys(_named(_USUAL_VIEWS + _CONST_VIEWS), 0),
+    np.diag: 2,
+    np.flip: 1,
+    np.unstack: 2,
 }
-OVERLAPPING: set[Any] = {
-    *(function for function, views in VIEWS.items() if views.const),
-    np.broadcast_arrays,
-    np.meshgrid,
-}
+# The functions whose views are const, most of them because their elements overlap.
+CONST_VIEWS = frozenset(_named(f"{_CONST_VIEWS} broadcast_arrays diag meshgrid"))
 
 # The parameters for indices, and for the array that they index.
 INDICES: dict[Callable[..., Any], tuple[str, str]] = {

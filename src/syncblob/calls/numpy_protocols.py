@@ -133,12 +133,12 @@ def _rules_of_function(function: Callable[..., Any]) -> tables.Rules:
 
 
 def _plan_of_function(rules: tables.Rules, kinds: Kinds) -> Callable[..., Any]:
-    function, (count, _) = rules.function, tables.split_keys(kinds)
+    function, (count, names) = rules.function, tables.split_keys(kinds)
     first = tables.first_argument(function, range(count))
     rest = [kind for key, kind in kinds.items() if key != first]
     if function in tables.QUESTIONS:
         return _plan_by_shapes(rules, kinds)
-    if tables.has_option(function, range(count), kinds):
+    if tables.has_option(function, range(count), names):
         return Plan(rules, kinds).begin
     if issubclass(kinds.get(first, object), BlobCore):
         if function in tables.EMPTY_LIKE and all(map(is_leaf, rest)):

@@ -170,7 +170,7 @@ def positions(function: Callable[..., Any]) -> dict[str, int]:
 
 
 def _argument(
-    function: Callable[..., Any], name: str, args: Sequence[Any], kwargs: Mapping[str, Any]
+    function: Callable[..., Any], name: str, args: Sequence[Any], kwargs: Collection[str]
 ) -> int | str | None:
     """Return the position or keyword of an argument; None if it was not given."""
     position = positions(function).get(name)
@@ -238,9 +238,7 @@ def plain_arguments(
     return {_argument(function, name, args, kwargs) for name in _plain_parameters(function)}
 
 
-def has_option(
-    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
-) -> bool:
+def has_option(function: Callable[..., Any], args: Sequence[Any], kwargs: Collection[str]) -> bool:
     """Return whether an option is given on which it depends whether a function writes."""
     option = _WRITE_IF.get(function)
     return option is not None and _argument(function, option[0], args, kwargs) is not None

@@ -64,11 +64,6 @@ _NO_WAIT = -1
 @untraced
 def tensor_over(blob: BlobCore, *, copy: bool | None) -> torch.Tensor:
     """Return a tensor over a Blob's data; see `Blob.to_torch`."""
-    if blob.home is HOST and not copy:
-        # This function, its wrapper and `Blob.to_torch` are of this package.
-        alias = host_alias(blob, HOST_DATA, user_instruction(4))
-        if alias is not None:
-            return alias
     memory, layout = blob.memory, blob.layout
     if copy or (copy is None and blob.readonly):
         return private(memory, layout, blob.home, "to_torch")
@@ -81,11 +76,12 @@ def tensor_over(blob: BlobCore, *, copy: bool | None) -> torch.Tensor:
         raise ValueError(
             f"torch has no tensors with negative strides such as {layout.strides}; use copy=True"
         )
-    return alias_over(blob, memory, HOST_DATA, "to_torch")
+    # This function, its wrapper and `Blob.to_torch` are of this package.
+    return alias_over(blob, memory, HOST_DATA, "to_torch", user_instruction(4))
 
 
 def alias_over(
-    blob: BlobCore, memory: SyncedMemory, place: int, reason: str, noted: NotedPlace | None = None
+    blob: BlobCore, memory: SyncedMemory, place: int, reason: str, noted: NotedPlace | None
 ) -> torch.Tensor:
     """Return a tracked alias of data or diff, by its place; not of a const Blob."""
     tensor = host_alias(blob, place, noted) if blob.home is HOST else None
@@ -95,7 +91,7 @@ def alias_over(
     return tensor
 
 
-def host_alias(blob: BlobCore, place: int, noted: NotedPlace | None = None) -> torch.Tensor | None:
+def host_alias(blob: BlobCore, place: int, noted: NotedPlace | None) -> torch.Tensor | None:
     """Return an alias of data or diff on the host, if that changes and copies nothing; or None."""
     kept = blob.accessor_arrays[place]
     if kept is None:
@@ -115,13 +111,7 @@ def host_alias(blob: BlobCore, place: int, noted: NotedPlace | None = None) -> t
     if loans is NO_LOANS:
         loans = memory.own_loans()
     loans.lend(array, _KIND, Side.HOST, layout.start, layout.stop, noted)
-    capsule = array.__dlpack__()
-    # As `_of_capsule`.
-    tensor: torch.Tensor = (
-        _of_capsule(capsule)
-        if torch.is_inference_mode_enabled()
-        else torch._C._from_dlpack(capsule)
-    )
+    tensor = _of_capsule(array.__dlpack__())
     return tensor if shortcut.writable and memory.loans is loans else None
 
 

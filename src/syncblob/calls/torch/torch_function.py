@@ -140,7 +140,8 @@ def _write(plan: Plan, values: Sequence[Any]) -> Any:
         return _begin(plan, values)
     n: Any = plan.target
     x, whole = values[n], plan.written[n]
-    layout = strides = None
+    layout: Any = None
+    strides = None
     if not isinstance(x, BlobCore):
         tensor, (_, start, stop) = x, storage_of(x)
     else:

@@ -26,13 +26,11 @@ from syncblob.calls.torch.make_call import (
     transformation,
 )
 from syncblob.calls.torch.plans import Plan, Rule, plan_of, rule_of
-from syncblob.calls.torch.tensors import empty, host_alias, loan_of, overlaps, storage_of
+from syncblob.calls.torch.tensors import host_alias, loan_of, overlaps, storage_of
 from syncblob.calls.torch.tracing import untraced
 from syncblob.devices import HOST, supervisors
 from syncblob.memory import attempt, has_written
 from syncblob.memory.operations import running
-
-_CPU = torch.device("cpu")
 
 # What a function writes, the tensor in its place, and the addresses of that.
 _Target = tuple[Any, Any, int, int]
@@ -103,28 +101,23 @@ def _read(plan: Plan, values: Sequence[Any]) -> Any:
         if alias is not None:
             operands[plan.lone] = alias
             return plan.compute(*operands)
-    for n in plan.shape_only:
-        if not values[n].home.native:
-            return _begin(plan, values)
-        operands[n] = empty(values[n].layout, _CPU)
-    if plan.read and not _lend(plan, operands, plan.read, lent):
+    if not _lend(plan, operands, plan.read, lent):
         return _read_queued(plan, values)
     result = plan.compute(*operands)
-    return result if not lent or _is_apart(result, lent) else give(result, lent, HOST, plan)
+    return result if _is_apart(result, lent) else give(result, lent, HOST, plan)
 
 
 def _read_queued(plan: Plan, values: Sequence[Any]) -> Any:
     """Make a call that writes nothing, with the tensors that Blobs keep on a CUDA device."""
     operands = [*values]
     lent: list[Lent] = []
-    unusual = supervisors or plan.views or plan.shape_only
-    if unusual or not _lend(plan, operands, plan.read, lent, place=GPU_DATA):
+    if supervisors or plan.views or not _lend(plan, operands, plan.read, lent, place=GPU_DATA):
         return _begin(plan, values)
-    homes: Any = {x.home for x, _ in lent}
-    home = homes.pop()
-    stream = None if homes else home.order.plain()
-    if stream is None:
-        return _begin(plan, values)
+    home: Any = lent[0][0].home
+    stream = home.order.plain()
+    for x, _ in lent:
+        if stream is None or x.home is not home:
+            return _begin(plan, values)
     try:
         result = plan.compute(*operands)
     except torch.OutOfMemoryError:

@@ -773,11 +773,7 @@ class BlobCore:
             ):
                 # A borrow over a window has to be an alias there; see `accesses.borrow`.
                 writable = None
-            elif (
-                (side is Side.HOST or not home.native)
-                and layout.dtype in SUPPORTED
-                and (layout.contiguous or not layout.backwards)
-            ):
+            elif layout.dtype in SUPPORTED and (layout.contiguous or not layout.backwards):
                 # NumPy does not export bfloat16, nor `export_dlpack.export` negative strides.
                 exported = writable
             entry = AccessorArrays(shortcut, const, writable, exported)

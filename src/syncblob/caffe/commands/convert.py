@@ -5,22 +5,15 @@ from __future__ import annotations
 import argparse
 from textwrap import fill, indent
 
-from syncblob.caffe.commands.console import (
-    print_facts,
-    print_line,
-    print_table,
-    printable,
-    progress,
-)
-from syncblob.caffe.convert import DTYPES, Conversion, plan_conversion, writable_extensions
+from syncblob.caffe.commands.console import print_facts, print_line, printable
+from syncblob.caffe.convert import DTYPES, plan_conversion, writable_extensions
 from syncblob.formats import human_bytes, quantity
 
 SUMMARY = "convert weights to another format"
 DESCRIPTION = f"""\
 Convert a file of weights. The extension of OUT selects the format:
 {indent(fill(", ".join(writable_extensions())), "  ")}
-A .binaryproto holds one array without a name, such as a mean. OUT is replaced
-only if the conversion succeeds.
+OUT is replaced only if the conversion succeeds.
 """
 EPILOG = """\
 A .caffemodel.h5 has Caffe's layout, any other .h5 one dataset for each tensor.
@@ -49,23 +42,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="convert only layers with matching names, such as 'conv*'; can be repeated",
     )
-    parser.add_argument(
-        "--dry-run", action="store_true", help="show what would be written, and write nothing"
-    )
 
 
 def run(arguments: argparse.Namespace) -> int:
     with plan_conversion(
         arguments.source, arguments.target, dtype=arguments.dtype, layers=arguments.layers
     ) as conversion:
-        if not arguments.dry_run:
-            with progress("converting", conversion.result.nbytes):
-                conversion.run()
-        _show(conversion, dry_run=arguments.dry_run)
-    return 0
-
-
-def _show(conversion: Conversion, *, dry_run: bool) -> None:
+        conversion.run()
     source, result = conversion.source, conversion.result
     print_facts(
         [
@@ -73,25 +56,12 @@ def _show(conversion: Conversion, *, dry_run: bool) -> None:
             ("to", f"{printable(result.path)} ({result.kind})"),
         ]
     )
-    if dry_run:
-        # BatchNorm's scale factor is new.
-        before = {name: source.tensors.get(name, blob) for name, blob in result.tensors.items()}
-        rows = [
-            {
-                "tensor": printable(name),
-                "shape": str(blob.shape),
-                "dtype": " -> ".join(dict.fromkeys((before[name].dtype.name, blob.dtype.name))),
-                "size": human_bytes(blob.nbytes),
-            }
-            for name, blob in result.tensors.items()
-        ]
-        print_table(rows, title="Tensors", right=["size"])
     blobs = result.tensors.values()
     print_line(
         f"\n{quantity(len(blobs), 'tensor')}, "
         f"{quantity(sum(blob.size for blob in blobs), 'parameter')}, {human_bytes(result.nbytes)} "
-        f"{'would be written' if dry_run else 'written'}"
+        f"written"
     )
-    for name, text in (("Left out", conversion.left_out), ("Note", conversion.note)):
-        if text:
-            print_line(f"{name}: {printable(text)}")
+    if conversion.left_out:
+        print_line(f"Left out: {printable(conversion.left_out)}")
+    return 0

@@ -9,7 +9,7 @@ import pytest
 from made_blobs import CPU, GPU, NONE, PAIR, SPLIT, SYNCED, blob_in, values
 
 import syncblob
-from syncblob import Blob, Head
+from syncblob import Blob
 from syncblob._layout import Layout
 
 torch = pytest.importorskip("torch")

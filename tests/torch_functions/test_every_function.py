@@ -126,6 +126,7 @@ def test_the_tables_are_long():
 
 # --- functions ---------------------------------------------------------------------------------
 
+
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize(
     "row", tiers.representatives(calls.FUNCTIONS, SHORT, name=named), ids=named

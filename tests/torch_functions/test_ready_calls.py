@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from made_blobs import CPU, SYNCED, blob_in, values
+from made_blobs import CPU
 
 import syncblob
 from benchmarks.calls import calls_made
@@ -47,7 +47,6 @@ CALLS = {
     "sum": lambda a, _: torch.sum(a, dim=0),
     "max": lambda a, _: torch.max(a, dim=0),
     "zeros_like": lambda a, _: torch.zeros_like(a),
-    "a view": lambda a, _: torch.transpose(a, 0, 1),
     "tensor + blob": lambda a, _: T + a,
 }
 
@@ -78,10 +77,8 @@ def test_a_tensor_over_a_blob_calls_few_functions():
     assert len(functions_called(blob.to_torch)) <= 11
 
 
-def test_a_view_that_no_schema_declares_is_known_from_the_second_call_on():
+def test_a_view_that_no_schema_declares_is_known():
     blob = ready()
-    F.dropout(blob, 0.25, training=False)
-    assert len(functions_called(lambda: F.dropout(blob, 0.25, training=False))) <= 8
     view = F.dropout(blob, 0.25, training=False)
     assert blob.memory.aliased
     view.fill_(3)

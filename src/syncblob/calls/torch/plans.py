@@ -1,7 +1,6 @@
 """Plans of calls of PyTorch's functions, one for each function and pattern of arguments.
 
-The schema of an operator declares which arguments it writes, and whether its results may be views.
-Functions written in Python have no schema. Their parameters tell: ``inplace=True``,
+The schema of an operator declares which arguments it writes. Functions written in Python have no schema. Their parameters tell: ``inplace=True``,
 ``running_mean`` while training, ``max_norm``.
 """
 
@@ -57,10 +56,6 @@ class Plan:
     """Whether it may use what lies ready: it is torch's own, and writes at most one argument."""
     target: int | None
     """The argument that it writes, if that is short."""
-    lone: int
-    """The only Blob of a function that writes nothing, and gets no tensor; or -1."""
-    views: bool
-    """Whether that function may return a view. Also set once it has."""
 
 
 # The type of an argument; of a flag that determines which arguments are written, its truth value.
@@ -91,8 +86,6 @@ def plan_of(rule: Rule, kinds_by_key: Mapping[int | str, _Kind]) -> Plan:
     }
     blobs, tensors = _places(kinds, BlobCore), _places(kinds, torch.Tensor)
     nested = _places(kinds, NESTED)
-    alone = rule.keeps and len(blobs) == 1 and not (tensors or written)
-    alone = alone and all(given[i] in rule.numbers for i in nested)
     short = rule.keeps and len(written) <= 1 and written.keys().isdisjoint(nested)
     target = next(iter(written), None)
     return Plan(
@@ -104,8 +97,6 @@ def plan_of(rule: Rule, kinds_by_key: Mapping[int | str, _Kind]) -> Plan:
         flags=[i for i, parameter in enumerate(given) if parameter in flags],
         short=short,
         target=target,
-        lone=blobs[0] if alone else -1,
-        views=alone and rule.views,
     )
 
 
@@ -156,10 +147,6 @@ class Rule(NamedTuple):
     """The keywords of outputs, which are overwritten completely."""
     keeps: bool
     """Whether the function is torch's own."""
-    views: bool
-    """Whether a schema declares that results may share the memory of an argument."""
-    numbers: frozenset[str]
-    """The parameters whose types have no tensors."""
     plan: Callable[..., Any] | None = None
     """Returns what makes calls, given this rule and the types of the arguments."""
 
@@ -193,21 +180,7 @@ def rule_of(function: Callable[..., Any]) -> Rule:
     # A third-party operator may store its arguments, or write them undeclared.
     own = f"{module}.".startswith(("torch.", "."))
     keeps = own and all(schema.name.startswith("aten::") for schema in schemas)
-    views = any(
-        result.alias_info is not None and not result.alias_info.is_write
-        for schema in schemas
-        for result in schema.returns
-    )
-    numbers = frozenset(_without_tensors(function, schemas))
-    return Rule(function, parameters, frozenset(written), frozenset(outs), keeps, views, numbers)
-
-
-def _without_tensors(function: Callable[..., Any], schemas: Sequence[Any]) -> set[str]:
-    """Return the parameters that schemas, or else annotations, declare to have no tensors."""
-    types = [(one.name, str(one.type)) for schema in schemas for one in schema.arguments]
-    if not types and inspect.isfunction(function):
-        types = [(name, str(kind)) for name, kind in function.__annotations__.items()]
-    return {name for name, _ in types} - {name for name, kind in types if "Tensor" in kind}
+    return Rule(function, parameters, frozenset(written), frozenset(outs), keeps)
 
 
 def _positional(function: Callable[..., Any]) -> tuple[str, ...]:

@@ -7,8 +7,7 @@ A tensor that a torch function only reads is a *loan*: it takes the const path, 
 references it after the function has returned. The Blob keeps it for the next function, with its
 other arrays (`BlobCore.accessor_arrays`), and it is valid as long as these. Each call is checked
 afterwards. If the function has written the loan, or a result shares its storage, the Blob drops the
-loan, and it becomes an alias. A function that may return a view gets an alias at once, if that
-changes nothing.
+loan, and it becomes an alias.
 """
 
 from __future__ import annotations

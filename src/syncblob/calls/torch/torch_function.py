@@ -95,12 +95,6 @@ def _read(plan: Plan, values: Sequence[Any]) -> Any:
         return _begin(plan, values)
     operands = [*values]
     lent: list[Lent] = []
-    if plan.views and values[plan.lone].home.native:
-        # A loan would become an alias, and the next call would need a new one.
-        alias = host_alias(values[plan.lone], HOST_DATA, user_instruction(3))
-        if alias is not None:
-            operands[plan.lone] = alias
-            return plan.compute(*operands)
     if not _lend(plan, operands, plan.read, lent):
         return _read_queued(plan, values)
     result = plan.compute(*operands)
@@ -111,7 +105,7 @@ def _read_queued(plan: Plan, values: Sequence[Any]) -> Any:
     """Make a call that writes nothing, with the tensors that Blobs keep on a CUDA device."""
     operands = [*values]
     lent: list[Lent] = []
-    if supervisors or plan.views or not _lend(plan, operands, plan.read, lent, place=GPU_DATA):
+    if supervisors or not _lend(plan, operands, plan.read, lent, place=GPU_DATA):
         return _begin(plan, values)
     home: Any = lent[0][0].home
     stream = home.order.plain()

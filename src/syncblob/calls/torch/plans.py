@@ -1,7 +1,7 @@
 """Plans of calls of PyTorch's functions, one for each function and pattern of arguments.
 
-The schema of an operator declares which arguments it writes. Functions written in Python have no schema. Their parameters tell: ``inplace=True``,
-``running_mean`` while training, ``max_norm``.
+The schema of an operator declares which arguments it writes. Functions written in Python have no
+schema. Their parameters tell: ``inplace=True``, ``running_mean`` while training, ``max_norm``.
 """
 
 from __future__ import annotations

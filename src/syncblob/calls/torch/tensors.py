@@ -12,8 +12,10 @@ loan, and it becomes an alias.
 
 from __future__ import annotations
 
+import functools
+import sys
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import numpy as np
 import torch
@@ -25,7 +27,6 @@ from syncblob._source_lines import user_instruction
 from syncblob.arrays import dlpack_capsules
 from syncblob.blob.core import GPU_DATA, HOST_DATA, HOST_DIFF, NOTHING_KEPT
 from syncblob.calls.torch.devices import require_reach
-from syncblob.calls.torch.tracing import untraced
 from syncblob.devices import HOST, Side
 from syncblob.memory import CONST, MUTABLE, Access, SyncedMemory
 from syncblob.memory.loans import NO_LOANS
@@ -58,6 +59,24 @@ _NO_WAIT = -1
 
 
 # --- tensors for the user -------------------------------------------------------------------------
+
+_Parameters = ParamSpec("_Parameters")
+_Result = TypeVar("_Result")
+
+
+def untraced(function: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
+    """Make torch.compile, which is not imported, call a function instead of tracing it."""
+    disabled: list[Callable[_Parameters, _Result]] = []
+
+    @functools.wraps(function)
+    def outside(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
+        if "torch._dynamo" not in sys.modules:
+            return function(*args, **kwargs)
+        if not disabled:
+            disabled.append(torch.compiler.disable(function))  # type: ignore[no-untyped-call]  # torch's
+        return disabled[0](*args, **kwargs)
+
+    return outside
 
 
 @untraced

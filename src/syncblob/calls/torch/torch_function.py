@@ -26,8 +26,7 @@ from syncblob.calls.torch.make_call import (
     transformation,
 )
 from syncblob.calls.torch.plans import Plan, Rule, plan_of, rule_of
-from syncblob.calls.torch.tensors import host_alias, loan_of, overlaps, storage_of
-from syncblob.calls.torch.tracing import untraced
+from syncblob.calls.torch.tensors import host_alias, loan_of, overlaps, storage_of, untraced
 from syncblob.devices import HOST, supervisors
 from syncblob.memory import attempt, has_written
 from syncblob.memory.operations import running

@@ -26,9 +26,6 @@ from syncblob.transfers import require_device
 if TYPE_CHECKING:
     from syncblob.calls.engine import Kinds
 
-# Comparisons accept sequences and other numbers, which Python would call unequal.
-_COMPARISONS = (np.equal, np.not_equal)
-
 
 def _rules(kernel: Callable[..., Any]) -> Rules:
     return Rules(kernel.__name__, kernel, kernel, elementwise=True)
@@ -111,7 +108,12 @@ def _by_foreign(name: str, kernel: Callable[..., Any], x1: Any, x2: Any, like: A
     answer = operand = NotImplemented
     if is_ndarray_like(other):
         answer = by_array(name, kernel, x1, x2, like)
-    elif is_number(other) or (kernel in _COMPARISONS and _is_comparable(other)):
+    elif is_number(other) or (
+        # Python would call sequences and other numbers unequal.
+        kernel in {np.equal, np.not_equal}
+        and isinstance(other, (Number, Sequence))
+        and not hasattr(type(other), "__array_ufunc__")
+    ):
         answer = answer_of(name, kernel, like, other) if mirrored else NotImplemented
         array = np.asarray(other)
         if answer is NotImplemented and array.dtype.hasobject:
@@ -125,11 +127,6 @@ def _by_foreign(name: str, kernel: Callable[..., Any], x1: Any, x2: Any, like: A
     ):
         answer = by_array(name, kernel, x1, x2, like)
     return answer, operand
-
-
-def _is_comparable(x: Any) -> bool:
-    """Return whether an object that is no array has values to compare with elements."""
-    return isinstance(x, (Number, Sequence)) and not hasattr(type(x), "__array_ufunc__")
 
 
 # --- in place ------------------------------------------------------------------------------------

@@ -66,20 +66,14 @@ def _rules_of_ufunc(ufunc_and_method: tuple[np.ufunc, str]) -> tables.Rules:
     ufunc, method = ufunc_and_method
     plan = partial(_plan_of_ufunc, ufunc, method)
 
-    def written(args: Any, kwargs: Mapping[str, Any]) -> dict[int | str, bool]:
+    def written(_args: Any, kwargs: Mapping[str, Any]) -> dict[int | str, bool]:
         if method == "at":
             return {0: False}
         if "out" not in kwargs:
             return {}
-        if method in {"accumulate", "reduceat"}:
-            # As the functions in `tables.CUMULATIVE`.
-            return {"out": method == "accumulate" and tables.same_size(args, kwargs["out"])}
         # A reduction writes every element, even with a mask.
-        masked = kwargs.get("where", True) is not True and method in {"__call__", "outer"}
-        return {"out": not masked}
-
-    def plain(_args: Any, kwargs: Mapping[str, Any]) -> Collection[str]:
-        return {"axes", "axis"} & kwargs.keys()
+        whole = method == "reduce" or kwargs.get("where", True) is True
+        return {"out": whole and method not in {"accumulate", "reduceat"}}
 
     called = method == "__call__"
     function = ufunc if called else getattr(ufunc, method)
@@ -89,7 +83,7 @@ def _rules_of_ufunc(ufunc_and_method: tuple[np.ufunc, str]) -> tables.Rules:
         function,
         function,
         written,
-        plain,
+        lambda _args, kwargs: {"axes", "axis"} & kwargs.keys(),
         by_name=not called,
         elementwise=called and getattr(np, name, None) is ufunc,
         plan=plan,

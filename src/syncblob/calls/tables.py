@@ -20,10 +20,6 @@ if TYPE_CHECKING:
 
 
 def _nothing(_args: Any, _kwargs: Any) -> Any:
-    return ()
-
-
-def _writes_nothing(_args: Any, _kwargs: Any) -> dict[int | str, bool]:
     return {}
 
 
@@ -36,7 +32,7 @@ class Rules(NamedTuple):
     """The function of arrays, which NumPy or, through its protocols, CuPy computes."""
     native: Callable[..., Any]
     """The same for NumPy's arrays alone: without the dispatch."""
-    written: Callable[[Any, Any], Mapping[int | str, bool]] = _writes_nothing
+    written: Callable[[Any, Any], Mapping[int | str, bool]] = _nothing
     """Returns which arguments of a call are written, and whether wholly."""
     plain: Callable[[Any, Any], Collection[int | str | None]] = _nothing
     """Returns which arguments are axes, shapes and the like, where an array is no operand."""
@@ -79,9 +75,8 @@ _WRITE_IF: dict[Callable[..., Any], tuple[str, bool]] = {
         ("overwrite_input", True),
     ),
 }
-# They leave the rest of a larger `out` of another dtype.
-CUMULATIVE = frozenset(_named("cumprod cumsum"))
-WRITES = _ALWAYS_WRITE | _WRITE_IF.keys()
+# They may leave the rest of a larger `out`; so do ufuncs' `accumulate` and `reduceat`.
+_CUMULATIVE = frozenset(_named("cumprod cumsum"))
 
 # The functions that only make views of their first argument, if it has at least so many axes;
 # `ravel` and `reshape` if possible.
@@ -201,9 +196,7 @@ def written_arguments(
     out = _argument(function, "out", args, kwargs)
     if out is not None:
         # The other functions with a mask are reductions, which write every element.
-        result[out] = whole or function is not np.clip
-        if function in CUMULATIVE:
-            result[out] = same_size(args, value_of(function, "out", args, kwargs))
+        result[out] = function not in _CUMULATIVE and (whole or function is not np.clip)
     option, wanted = _WRITE_IF.get(function, ("", None))
     value = value_of(function, option, args, kwargs)
     if function in _ALWAYS_WRITE or (value is not None and bool(value) is wanted):
@@ -211,12 +204,6 @@ def written_arguments(
         whole = whole and len(args) <= positions(function).get("where", len(args))
         result[first_argument(function, args)] = function is np.copyto and whole
     return result
-
-
-def same_size(args: Sequence[Any], out: Any) -> bool:
-    """Return whether an `out` has as many elements as the first argument."""
-    size: Any = getattr(args[0], "size", None) if args else None
-    return isinstance(size, int) and size == getattr(out, "size", None)
 
 
 @cache

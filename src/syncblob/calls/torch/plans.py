@@ -58,12 +58,11 @@ class Plan:
     """The argument that it writes, if that is short."""
 
 
-# The type of an argument; of a flag that determines which arguments are written, its truth value.
-_Kind = Any
+def plan_of(rule: Rule, kinds_by_key: Mapping[int | str, Any]) -> Plan:
+    """Plan calls with arguments of certain types, by position or keyword.
 
-
-def plan_of(rule: Rule, kinds_by_key: Mapping[int | str, _Kind]) -> Plan:
-    """Plan calls with arguments of certain types, by position or keyword."""
+    In place of its type, a flag that determines which arguments are written has a truth value.
+    """
     function = rule.function
     if function in _EXPORTS:
         raise TypeError(
@@ -110,12 +109,12 @@ def _by_position(function: Callable[..., Any], count: int, names: tuple[str, ...
     return run if names else function
 
 
-def _places(kinds: Sequence[_Kind], kind: Any) -> list[int]:
+def _places(kinds: Sequence[Any], kind: Any) -> list[int]:
     """Return the arguments that are instances of a class."""
     return [i for i, each in enumerate(kinds) if isinstance(each, type) and issubclass(each, kind)]
 
 
-def _written_by_flags(rule: Rule, given: Mapping[str | None, _Kind]) -> tuple[set[str], set[str]]:
+def _written_by_flags(rule: Rule, given: Mapping[str | None, Any]) -> tuple[set[str], set[str]]:
     """Return the parameters that other arguments make it write, and the flags to be looked at."""
     named = {name: given.get(name, NoneType) for name in ("inplace", *_TRAINING)}
     flags = {name: truth for name, truth in named.items() if truth is not NoneType}

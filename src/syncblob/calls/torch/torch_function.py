@@ -31,10 +31,6 @@ from syncblob.devices import HOST, supervisors
 from syncblob.memory import attempt, has_written
 from syncblob.memory.operations import running
 
-# What a function writes, the tensor in its place, and the addresses of that.
-_Target = tuple[Any, Any, int, int]
-_NO_TARGET: _Target = (None, None, 0, 0)
-
 _PLAIN: tuple[Any, ...] = (list, tuple)
 
 
@@ -49,27 +45,14 @@ def _make(rule: Rule, kinds: Mapping[int | str, Any]) -> Callable[[Sequence[Any]
     """Return the function that makes calls, given the arguments; those by keyword come last."""
     plan = plan_of(rule, kinds)
     if plan.flags:
-        return _make_by_flags(rule, kinds, plan.flags)
+        # Their truth says what a call writes.
+        keys = [[*kinds][n] for n in plan.flags]
+        made = Cache(lambda truths: _make(rule, {**kinds, **dict(zip(keys, truths, strict=True))}))
+        return lambda values: made[tuple([bool(values[n]) for n in plan.flags])](values)
     run = _begin
     if plan.short:
         run = _read if plan.target is None else _write
     return partial(run, plan)
-
-
-def _make_by_flags(rule: Rule, kinds: Mapping[int | str, Any], flags: Sequence[int]) -> Any:
-    """Return a function that makes calls of which the truth of flags says what they write."""
-    keys = [[*kinds][n] for n in flags]
-    made: dict[Any, Callable[[Sequence[Any]], Any]] = {}
-
-    def run(values: Sequence[Any]) -> Any:
-        truths = (*map(bool, map(values.__getitem__, flags)),)
-        known = made.get(truths)
-        if known is None:
-            given = dict(zip(keys, truths, strict=True))
-            known = made[truths] = _make(rule, {**kinds, **given})
-        return known(values)
-
-    return run
 
 
 # What makes the calls of a function, by the types of the arguments.
@@ -169,12 +152,13 @@ def _lend(
     items: list[Any],
     places: Iterable[int],
     lent: list[Lent],
-    target: _Target = _NO_TARGET,
+    target: tuple[Any, Any, int, int] = (None, None, 0, 0),
     place: int = HOST_DATA,
 ) -> bool:
     """Put tensors that lie ready in the places of Blobs; return whether all do.
 
-    `place` is that of the arrays with which Blobs keep the tensors.
+    `target` is what the call writes, the tensor in its place, and the addresses of that. `place` is
+    that of the arrays with which Blobs keep the tensors.
     """
     y, written, start, stop = target
     for n in places:

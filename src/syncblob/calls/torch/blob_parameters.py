@@ -159,7 +159,13 @@ def _store_gradient(parameter: torch.Tensor) -> None:
 def _store(parameter: torch.Tensor) -> None:
     # `torch.utils.swap_tensors` exchanges classes, attributes and hooks.
     if isinstance(parameter, BlobParameter):
-        gradient, attachment = _get_grad(parameter), parameter._live_attachment()
+        gradient, attachment = _get_grad(parameter), parameter._attachment
+        if attachment is None or (
+            # The usual case: no code has read the gradient, or replaced it or the data.
+            gradient is attachment.diff and parameter.data_ptr() == attachment.address
+        ):
+            return
+        attachment = parameter._live_attachment()
         if attachment is not None and gradient is not None:
             attachment.store(parameter, gradient)
 

@@ -9,7 +9,7 @@ import pytest
 from made_blobs import CPU, GPU, NONE, PAIR, SPLIT, SYNCED, blob_in, values
 
 import syncblob
-from syncblob import Blob
+from syncblob import Blob, Head
 from syncblob._layout import Layout
 
 torch = pytest.importorskip("torch")
@@ -247,6 +247,16 @@ def test_the_blobs_of_a_list_are_not_compared_with_each_other(monkeypatch):
     monkeypatch.setattr(Layout, "__eq__", lambda x, y: compared.append(x) or equal(x, y))
     assert torch.stack([blob[i] for i in range(100)]).flatten().tolist() == [*range(300)]
     assert len(compared) < 300
+
+
+def test_the_numbers_beside_a_blob_of_which_only_the_shape_is_used_are_read():
+    blob, three = Blob(2, device="simulated"), Blob((), "int64", device="simulated")
+    three[...] = 3
+    with syncblob.record_transfers() as log:
+        assert torch.full_like(blob, three).tolist() == [3, 3]
+        assert torch.full_like(fill_value=three, input=blob).tolist() == [3, 3]
+        assert torch.full_like(torch.zeros(2), three).tolist() == [3, 3]
+    assert (blob.head, log.downloads) == (Head.UNINITIALIZED, 1)
 
 
 # --- writes --------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from made_blobs import CPU
+from made_blobs import CPU, SYNCED, blob_in, values
 
 import syncblob
 from benchmarks.calls import calls_made
@@ -158,3 +158,12 @@ def test_a_guard_is_asked_before_what_lies_ready_is_written():
     const = blob.const
     with pytest.raises(ValueError, match="const view"):
         torch.relu_(const)
+
+
+def test_what_needs_no_element_is_answered_where_the_newest_contents_are():
+    blob = blob_in(SYNCED)
+    torch.clone(blob)
+    blob.mutable_gpu_data()
+    with syncblob.no_transfers():
+        assert torch.zeros_like(blob).tolist() == [[0] * 3] * 2
+    assert blob.tolist() == values().tolist()

@@ -84,6 +84,18 @@ def test_what_is_read_stays_where_it_was_or_is_synced(head, call):
     assert blob.tolist() == values().tolist()
 
 
+def test_what_asks_for_no_element_moves_nothing():
+    blob = blob_in(GPU)
+    with syncblob.no_transfers():
+        assert not torch.is_conj(blob)
+        assert not torch.is_neg(blob)
+        assert not torch.is_inference(blob)
+        assert torch.get_device(blob) == -1
+        assert torch.is_same_size(blob, blob)
+        assert torch.result_type(blob, 1) is torch.float32
+    assert blob.head is GPU
+
+
 # --- lists ---------------------------------------------------------------------------------------
 
 

@@ -85,18 +85,7 @@ def _compute_in_parts(
             for target, values in zip(into, compute_part(part), strict=True):
                 target[part] = values
 
-    step, start = max(like.size // _PARTS, 1), 0
-    while start < like.size:
-        # Smaller parts come sooner than what other threads give back.
-        call = attempt if step >= 2 * _LEAST else from_the_start
-        try:
-            call(write_part, slice(start, start + step))
-        except MemoryError:
-            step //= 2
-            if step < _LEAST:
-                raise
-        else:
-            start += step
+    _for_each_part(write_part, like.size)
     if not writes:
         return tuple(results) if len(results) > 1 else results[0]
     contents = results[0].memory.array(Side.HOST, CONST, results[0].layout, kernel.__name__)
@@ -128,3 +117,19 @@ def _can_divide(kernel: Callable[..., Any], operands: Sequence[Any], *, writes: 
             (x.layout.start, x.itemsize) == (first.layout.start, first.itemsize) for x in shared
         )
     )
+
+
+def _for_each_part(compute: Callable[[slice], None], size: int) -> None:
+    """Call a function for each part of the elements, for smaller ones if memory is short."""
+    step, start = max(size // _PARTS, 1), 0
+    while start < size:
+        # Smaller parts come sooner than what other threads give back.
+        call = attempt if step >= 2 * _LEAST else from_the_start
+        try:
+            call(compute, slice(start, start + step))
+        except MemoryError:
+            step //= 2
+            if step < _LEAST:
+                raise
+        else:
+            start += step

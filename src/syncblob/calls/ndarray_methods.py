@@ -101,8 +101,8 @@ class NdarrayMethods(BlobCore):
 
     def compress(self, condition: Any, axis: SupportsIndex | None = None, out: Any = None) -> Self:
         """Return the slices along an axis for which a condition holds."""
-        blob: Any = self  # BlobCore is no array for NumPy's type hints
-        return np.compress(condition, blob, axis=axis, out=out)
+        compress: Any = np.compress  # BlobCore is no array for its type hints
+        return compress(condition, self, axis=axis, out=out)
 
     def nonzero(self) -> tuple[Self, ...]:
         """Return the indices of the nonzero elements, one Blob for each axis."""
@@ -142,12 +142,8 @@ class NdarrayMethods(BlobCore):
 
     # --- how -------------------------------------------------------------------------------------
 
-    def _call(
-        self, function: Callable[..., Any], *args: Any, out: Any = None, **kwargs: Any
-    ) -> Self:
+    def _call(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Self:
         """Call a NumPy function, which calls `__array_function__`."""
-        if out is not None:
-            kwargs["out"] = out
         return function(self, *args, **kwargs)
 
     def _write_by(self, name: str, *args: Any, **kwargs: Any) -> None:

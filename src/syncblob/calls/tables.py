@@ -196,8 +196,6 @@ def written_arguments(
     function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> dict[int | str, bool]:
     """Return the arguments that a call writes, and whether it writes every element of each."""
-    if len(args) <= 1 and "out" not in kwargs and function not in WRITES:
-        return {}
     whole = kwargs.get("where", True) is True
     result: dict[int | str, bool] = {}
     out = _argument(function, "out", args, kwargs)

@@ -261,6 +261,10 @@ class BlobParameter(torch.nn.Parameter):
             attachment.diff.zero_()
         _set_grad(self, attachment.diff.detach() if self.requires_grad else None)
 
+    @grad.deleter
+    def grad(self) -> None:
+        self.grad = None
+
     def _live_attachment(self) -> _Attachment | None:
         """Return the attachment; warn and return None if the storage was replaced."""
         attachment = self._attachment

@@ -258,6 +258,7 @@ class Plan:
             "rules": self._rules,
             "name": self._rules.name,
             "native": self._rules.native,
+            "function": self._rules.function,
             "check": self._rules.check,
             "begin": begin,
             "elsewhere": self._elsewhere,
@@ -289,7 +290,8 @@ class Plan:
         }
         words["compute"] = f"native({words['call']})"
         if start is _QUEUE:
-            function = "rules.function_in(home, by_name=rules.by_name)"
+            own_ones = self._rules.by_name or self._rules.with_library
+            function = "rules.function_in(home, by_name=rules.by_name)" if own_ones else "function"
             words["compute"] = f"home.compute({function}, {words['call']})"
         target = next((n for n in arrays if roles[n] in _TARGETS), None)
         # What is written is looked at first, and changed last.

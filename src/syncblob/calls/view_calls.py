@@ -62,8 +62,9 @@ def _reshape(a: Any, shape: Any = None, order: Any = "C", **options: Any) -> Any
 
 
 def _ravel(a: Any, order: Any = "C") -> Any:
-    """Return a view along one axis; None if it needs a copy."""
-    return None if order == "K" else _reshape(a, -1, order)
+    """Return a contiguous view along one axis; None if it needs a copy."""
+    view = None if order == "K" else _reshape(a, -1, order)
+    return view if view is not None and view.flags.c_contiguous else None
 
 
 _WITHOUT_COPIES: dict[Any, Callable[..., Any]] = {np.ravel: _ravel, np.reshape: _reshape}

@@ -221,9 +221,11 @@ def test_the_longest_name_of_an_archive(tmp_path):
 @pytest.mark.parametrize("extension", ["npz", "safetensors", "caffemodel"])
 def test_texts_beside_tensors_are_left_out(tmp_path, extension):
     weights = np.arange(6, dtype="f4").reshape(2, 3)
-    np.savez(tmp_path / "x.npz", w=weights, name="run1", of=np.array([b"a", b"b"]))
+    texts = {"name": "run1", "of": np.array([b"a", b"b"]), "more": np.array([{}, None])}
+    np.savez(tmp_path / "x.npz", w=weights, **texts)
     with plan_conversion(tmp_path / "x.npz", tmp_path / f"y.{extension}", layers=["w"]) as planned:
-        assert planned.left_out == "the text 'name', and the text 'of'"
+        left_out = "the text 'name', and the text 'of', and the objects 'more'"
+        assert planned.left_out == left_out
         planned.run()
     with open_weights(tmp_path / f"y.{extension}") as found:
         (blob,) = found.tensors.values()

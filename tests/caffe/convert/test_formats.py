@@ -114,9 +114,16 @@ def test_texts_in_hdf5_are_named_and_left_out(tmp_path):
         file["fc/weight"] = np.ones(2)
         file["classes"] = np.array([b"cat", b"dog"])
         file["fc/notes"] = "hello"
+        file["none"] = h5py.Empty("f4")
+        file.create_dataset("lists", (1,), h5py.vlen_dtype("f4"))
     with open_weights(tmp_path / "x.h5") as found:
         assert list(found.tensors) == ["fc/weight"]
-        assert found.others == ("the text 'classes'", "the text 'fc/notes'")
+        assert found.others == (
+            "the text 'classes'",
+            "the dataset without numbers 'lists'",
+            "the dataset without numbers 'none'",
+            "the text 'fc/notes'",
+        )
 
 
 @pytest.mark.parametrize("size", [512, 8192])

@@ -389,12 +389,6 @@ def _refusals(path: str) -> Iterator[None]:
 
 
 def _choose(weights: Weights, patterns: Collection[str]) -> Iterable[LayerWeights]:
-    def is_chosen(name: str) -> bool:
-        return not patterns or any(fnmatchcase(name, pattern) for pattern in patterns)
-
-    for name, why in weights.unreadable.items():
-        if is_chosen(name.rpartition(".")[0] or name):
-            raise ModelFileError(why, path=weights.path)
     names = [each.layer.name for each in weights.layers]
     for pattern in patterns:
         if not any(fnmatchcase(name, pattern) for name in names):
@@ -402,7 +396,11 @@ def _choose(weights: Weights, patterns: Collection[str]) -> Iterable[LayerWeight
                 f"{weights.path}: no layer is called {pattern!r}; the first ones are "
                 f"{', '.join(names[:8])}"
             )
-    return tuple(each for each in weights.layers if is_chosen(each.layer.name))
+    return tuple(
+        each
+        for each in weights.layers
+        if not patterns or any(fnmatchcase(each.layer.name, pattern) for pattern in patterns)
+    )
 
 
 def _stored_dtype(name: str, found: DType, asked: str | None, target: FileType) -> DType:

@@ -47,8 +47,8 @@ def read(path: str) -> Weights:
         for info in members:
             name = info.filename.removesuffix(_EXTENSION)
             shape, dtype, values = _entry(file, archive, info)
-            if dtype.kind in "US":
-                others.append(f"the text {name!r}")
+            if dtype.kind in "USO":
+                others.append(f"the {'objects' if dtype.hasobject else 'text'} {name!r}")
             else:
                 tensors[name] = shape, dtype, values
     file.require_unchanged()

@@ -127,7 +127,7 @@ def _entry(
             why = "is truncated"
         else:
             return shape, dtype, _in_file(dtype, tensor, offset)
-    return ModelFileError(f"tensor {name!r} {why}; save a dense tensor", path=file.path)
+    raise ModelFileError(f"tensor {name!r} {why}; save a dense tensor", path=file.path)
 
 
 def _in_file(name: str, tensor: Any, offset: int) -> Any:

@@ -160,8 +160,12 @@ def test_other_formats_have_tensors_alone(model, tmp_path, extension):
         ("y.npz", {"dtype": "hlaf"}, "expected a dtype of bfloat16"),
         ("y.npz", {"layers": "x*"}, "no layer is called 'x*'"),
         ("y.binaryproto", {}, "binaryproto holds one array, got 11"),
-        ("y.npz", {"dtype": "bfloat16"}, "npz holds, float16 or float32 or float64, got bfloat16"),
-        ("y.caffemodel", {"dtype": "float16"}, "float32 or float64, got float16; choose one"),
+        (
+            "y.npz",
+            {"dtype": "bfloat16"},
+            "as bfloat16; convert it to float16 or float32 or float64",
+        ),
+        ("y.caffemodel", {"dtype": "float16"}, "as float16; convert it to float32 or float64, or"),
     ],
 )
 def test_what_is_asked_for_in_vain(model, tmp_path, name, asked, reason):
@@ -177,12 +181,8 @@ def test_what_is_asked_for_in_vain(model, tmp_path, name, asked, reason):
     [
         ({"a.n": [1]}, "y.caffemodel", "tensor 'a.n' is int64"),
         ({"a.n": [1]}, "y.caffemodel.h5", "tensor 'a.n' is int64"),
-        (
-            {"a": [1j]},
-            "y.caffemodel",
-            "'a' is complex64, which caffemodel cannot hold; convert its",
-        ),
-        ({"a": [1j]}, "float32.npz", "'a' is complex64, which float32 cannot hold"),
+        ({"a": [1j]}, "y.caffemodel", "'a' is complex64, which cannot be written to caffemodel"),
+        ({"a": [1j]}, "float32.npz", "to npz as float32; convert it to float16 or float32 or"),
         ({"a//b.n": [1.0]}, "y.caffemodel.h5", "cannot hold 'data/a//b'"),
         ({"a": [1.0], "a/b": [1.0]}, "y.h5", "HDF5 cannot hold 'a'"),
         ({"a//b": [1.0]}, "y.h5", "HDF5 cannot hold"),
@@ -191,7 +191,6 @@ def test_what_is_asked_for_in_vain(model, tmp_path, name, asked, reason):
         ({"a": np.ones((1,) * 33)}, "y.binaryproto", "at most 32 axes"),
         ({"__metadata__": [1.0]}, "y.safetensors", "which is the name of its metadata"),
         ({"a\0b.weight": [1.0]}, "y.npz", "expected a name without NUL"),
-        ({"a" * 65532: [1.0]}, "y.npz", "of at most 65,531 bytes"),
         ({"n\udcffme.w": [1.0]}, "y.npz", "layer 'n\\udcffme': expected a name in UTF-8"),
         ({"n\udcffme": [1.0]}, "y.safetensors", "layer 'n\\udcffme': expected a name in UTF-8"),
     ],
@@ -209,13 +208,6 @@ def test_what_a_format_cannot_hold(tmp_path, tensors, name, reason):
         convert(tmp_path / "x.pt", tmp_path / name, dtype=None if stem == "y" else stem)
     assert reason in str(caught.value)
     assert _names(tmp_path) == ["x.pt"]
-
-
-def test_the_longest_name_of_an_archive(tmp_path):
-    name = "a" * 65531
-    np.savez(tmp_path / "x.npz", **{name: np.ones(1)})
-    convert(tmp_path / "x.npz", tmp_path / "y.npz")
-    assert np.load(tmp_path / "y.npz").files == [name]
 
 
 @pytest.mark.parametrize("extension", ["npz", "safetensors", "caffemodel"])

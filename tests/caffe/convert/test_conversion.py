@@ -159,7 +159,7 @@ def test_other_formats_have_tensors_alone(model, tmp_path, extension):
         ("y.npz", {"dtype": "int8"}, "expected a dtype of bfloat16"),
         ("y.npz", {"dtype": "hlaf"}, "expected a dtype of bfloat16"),
         ("y.npz", {"layers": "x*"}, "no layer is called 'x*'"),
-        ("y.binaryproto", {}, "binaryproto holds one array, got 11"),
+        ("y.binaryproto", {}, "expected a name that says the format"),
         (
             "y.npz",
             {"dtype": "bfloat16"},
@@ -188,7 +188,6 @@ def test_what_is_asked_for_in_vain(model, tmp_path, name, asked, reason):
         ({"a//b": [1.0]}, "y.h5", "HDF5 cannot hold"),
         ({"./b": [1.0]}, "y.h5", "HDF5 cannot hold"),
         ({"a": np.ones((1,) * 33)}, "y.h5", "y.h5: "),
-        ({"a": np.ones((1,) * 33)}, "y.binaryproto", "at most 32 axes"),
         ({"__metadata__": [1.0]}, "y.safetensors", "which is the name of its metadata"),
         ({"a\0b.weight": [1.0]}, "y.npz", "expected a name without NUL"),
         ({"n\udcffme.w": [1.0]}, "y.npz", "layer 'n\\udcffme': expected a name in UTF-8"),

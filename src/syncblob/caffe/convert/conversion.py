@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike
 
-from syncblob.caffe import blob_values, open_solver_state, replacing
+from syncblob.caffe import blob_values, replacing
 from syncblob.caffe.convert import caffe_files, npz, pytorch, safetensors
 from syncblob.caffe.convert.weights import (
     LayerWeights,
@@ -63,7 +63,6 @@ FORMATS = {
     "npz": Format(npz.read, npz.plan),
     "torch": Format(pytorch.read, pytorch.plan),
     "hdf5": Format(caffe_files.read_hdf5, caffe_files.plan_tensors_hdf5),
-    "binaryproto": Format(caffe_files.read_mean, caffe_files.plan_mean, caffe_files.as_mean),
 }
 
 
@@ -76,9 +75,8 @@ def open_weights(path: str | os.PathLike[str]) -> Weights:
     """Open a file of any format that can be converted. The contents tell which.
 
     Supported are ``.caffemodel``, HDF5 (Caffe's layout, or any other tree of datasets),
-    ``.safetensors``, ``.npz``, and ``.pt`` and ``.pth`` saved by ``torch.save``; also
-    ``.binaryproto``, whose only array becomes a tensor ``"mean"``. Values are read on the first
-    access of a Blob.
+    ``.safetensors``, ``.npz``, and ``.pt`` and ``.pth`` saved by ``torch.save``. Values are read on
+    the first access of a Blob.
 
     Parameters
     ----------
@@ -93,10 +91,9 @@ def open_weights(path: str | os.PathLike[str]) -> Weights:
     """
     kind = format_of(path)
     if kind not in FORMATS:
-        learned = open_solver_state(path).learned_net
+        row = BY_NAME[kind]
         raise ModelFileError(
-            f"expected a file of weights, got the state of a solver, whose blobs have no names; "
-            f"the weights are in {learned or 'the .caffemodel of the same iteration'}",
+            f"expected a file of weights with names, this is {row.words}; {row.opener}",
             path=os.fspath(path),
         )
     return FORMATS[kind].read(os.fspath(path))

@@ -3,6 +3,7 @@
 import sys
 import tracemalloc
 
+import ml_dtypes
 import numpy as np
 import pytest
 import safetensors.numpy
@@ -38,14 +39,14 @@ def _names(directory):
 
 
 @pytest.mark.parametrize("extension", ["safetensors", "pt"])
-@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32", "float64"])
+@pytest.mark.parametrize("dtype", ["bfloat16", np.float16, "single", np.dtype("<f8")])
 def test_values_of_another_dtype(model, tmp_path, dtype, extension):
     need_library_of(extension)
     convert(model.path, tmp_path / f"x.{extension}", dtype=dtype)
     with open_weights(tmp_path / f"x.{extension}") as found:
         for name, was in to_tensors(model).items():
             blob = found.tensors[name]
-            assert blob.dtype.name == dtype
+            assert blob.dtype == (ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
             assert np.asarray(blob).tobytes() == np.asarray(was).astype(blob.dtype).tobytes()
 
 
@@ -121,13 +122,6 @@ def test_layers_by_pattern(model, tmp_path, patterns, names):
     with syncblob.open_model(tmp_path / "x.caffemodel") as found:
         assert list(found) == names
         assert layers_of(found) == [one for one in layers_of(model) if one[0] in names]
-
-
-@pytest.mark.parametrize("dtype", [np.float16, "half", np.dtype("<f2"), "f2"])
-def test_a_dtype_is_named_as_numpy_names_it(model, tmp_path, dtype):
-    convert(model.path, tmp_path / "x.npz", dtype=dtype)
-    with open_weights(tmp_path / "x.npz") as found:
-        assert {blob.dtype for blob in found.tensors.values()} == {np.dtype(np.float16)}
 
 
 # --- the description -----------------------------------------------------------------------------

@@ -13,8 +13,7 @@ SUMMARY = "convert weights to another format"
 DESCRIPTION = f"""\
 Convert a file of weights. The extension of OUT selects the format:
 {indent(fill(", ".join(writable_extensions())), "  ")}
-A .binaryproto holds one array without a name, such as a mean. OUT is replaced
-only if the conversion succeeds.
+OUT is replaced only if the conversion succeeds.
 """
 EPILOG = """\
 A .caffemodel.h5 has Caffe's layout, any other .h5 one dataset for each tensor.
@@ -24,9 +23,9 @@ Tensors are named <layer>.weight and <layer>.bias; those of a BatchNorm layer
 more blobs <layer>.0, <layer>.1 and so on. Only weights of inner products with
 transpose: true are rearranged, for formats that are not Caffe's.
 
-A .caffemodel and a .safetensors file also store the types, inputs, outputs and
-settings of the layers; other formats have only tensors. A .caffemodel made from
-these gets layers inferred from the names, without types. Gradients are omitted.
+A .caffemodel also stores the types, inputs, outputs and settings of the layers;
+other formats have only tensors. A .caffemodel made from these gets layers
+inferred from the names, without types. Gradients are omitted.
 """
 
 

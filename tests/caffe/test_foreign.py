@@ -185,7 +185,8 @@ def test_a_layer_with_a_gap_that_did_not_change_is_written_as_it_was(gap, tmp_pa
     model["w"].blobs[0][...] = 3
     syncblob.save_model(model, tmp_path / "edited.caffemodel")
     syncblob.save_model(model, tmp_path / "edited.h5")
-    convert(gap, tmp_path / "back.caffemodel")
+    convert(gap, tmp_path / "x.safetensors")
+    convert(tmp_path / "x.safetensors", tmp_path / "back.caffemodel")
     for name in ("edited", "back"):
         assert settings_of(tmp_path / f"{name}.caffemodel") == settings_of(gap)
     assert model.to_net().layer[0].clip_param.max == 0.5

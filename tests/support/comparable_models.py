@@ -8,18 +8,27 @@ import pytest
 
 from syncblob.caffe import squeezed_blobs
 
+# Formats that hold a model with all of Caffe's data about its layers.
+FAITHFUL = ["caffemodel", "safetensors"]
 
-def layers_of(model):
-    """Return the data that a conversion must keep, in a comparable form."""
+
+def layers_of(model, *, squeeze=False):
+    """Return the data that a conversion must keep, in a comparable form.
+
+    With `squeeze`, blobs of the older formats have the shapes of a running net.
+    """
     return [
         (
             layer.name,
             layer.type,
             layer.bottoms,
             layer.tops,
-            [(blob.shape, blob.dtype, np.asarray(blob).tobytes()) for blob in layer.blobs],
+            [
+                (blob.shape, blob.dtype, np.asarray(blob).tobytes())
+                for blob in (squeezed_blobs(layer) if squeeze else layer.blobs)
+            ],
         )
-        for layer in model.layers
+        for layer in (getattr(each, "layer", each) for each in model.layers)
     ]
 
 

@@ -95,6 +95,7 @@ def test_files_of_other_formats(run, small_model, tmp_path, extension):
     assert f"format  {title.get(extension, extension)}\n" in out
     assert "(2, 1, 3, 3)  float32  72 B" in out
     assert "4 blobs, 23 parameters, 104 B of weights" in out
+    assert ("Convolution" in out) == (extension == "safetensors")
 
 
 def test_files_whose_blobs_have_no_names(run, tmp_path):
@@ -116,7 +117,8 @@ def test_files_whose_blobs_have_no_names(run, tmp_path):
 # --- definitions ----------------------------------------------------------------------------------
 
 
-def test_a_definition_is_printed_without_fields_of_forks(run, tmp_path):
+@pytest.mark.parametrize("extension", ["caffemodel", "safetensors"])
+def test_a_definition_is_printed_without_fields_of_forks(run, tmp_path, extension):
     given, path = tmp_path / "given.prototxt", tmp_path / "x.caffemodel"
     given.write_text(
         'name: "small" layer { name: "Größe" type: "InnerProduct" bottom: "data" top: "ip"'
@@ -130,7 +132,8 @@ def test_a_definition_is_printed_without_fields_of_forks(run, tmp_path):
     for message in (model.settings, model["Größe"].proto, model["Größe"].proto.inner_product_param):
         message.MergeFromString(b"\xc0\x3e\x07")
     syncblob.save_model(model, path)
-    done = run("inspect", path, "--prototxt")
+    convert(path, tmp_path / f"y.{extension}")
+    done = run("inspect", tmp_path / f"y.{extension}", "--prototxt")
     assert done.status == 0
     assert done.out.isascii()
     assert done.err == (

@@ -1,18 +1,21 @@
 """Damaged and hostile files: errors that name the file and the problem, and little memory."""
 
 import io
+import json
 import pickle
 import struct
 import zipfile
+from base64 import b64encode
 
 import h5py
 import numpy as np
 import pytest
+import safetensors.numpy
 from comparable_models import need_library_of, safetensors_file
 
 import syncblob
 from syncblob import ModelFileError
-from syncblob.caffe._pb.caffe_pb2 import BlobProto, BlobShape, SolverState
+from syncblob.caffe._pb.caffe_pb2 import BlobProto, BlobShape, NetParameter, SolverState
 from syncblob.caffe.convert import convert, open_weights
 
 
@@ -208,6 +211,52 @@ def test_hdf5_that_is_damaged_or_hostile(tmp_path, make, reason):
         make(h5py, file)
     with pytest.raises(ModelFileError, match=reason):
         open_weights(tmp_path / "x.h5")
+
+
+# --- the description of the layers ---------------------------------------------------------------
+
+_LAYER = {"tensors": ["a.x"], "proto": "CgFh"}
+
+
+def _described(*layers, **changes):
+    return json.dumps({"version": 1, "net": "n", "settings": "", "layers": layers} | changes)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "JSONDecodeError"),
+        ("[" * 100_000, "RecursionError"),
+        ("3", "TypeError"),
+        ("{}", "KeyError"),
+        (_described(_LAYER, version=2), "expected version 1, got 2"),
+        (_described({**_LAYER, "proto": 1}), "TypeError"),
+        (_described({**_LAYER, "proto": "?"}), "Error"),
+        (_described({**_LAYER, "proto": "//8="}), "DecodeError"),
+        (_described(_LAYER, settings="no base64"), "Error"),
+        (_described(_LAYER, settings="/w=="), "DecodeError"),
+        (_described(), "about other tensors"),
+        (_described({**_LAYER, "tensors": ["a.y"]}), "about other tensors"),
+        (_described(_LAYER, _LAYER), "about other tensors"),
+    ],
+)
+def test_a_description_that_does_not_fit(tmp_path, text, reason):
+    path = tmp_path / "x.safetensors"
+    safetensors.numpy.save_file({"a.x": np.ones(2)}, path, metadata={"syncblob": text})
+    with pytest.raises(ModelFileError, match="does not fit") as caught:
+        open_weights(path)
+    assert reason in str(caught.value)
+
+
+def test_layers_and_a_name_among_the_settings_of_the_net_are_ignored(tmp_path):
+    hidden = NetParameter(name="x", force_backward=True, layer=[{"name": "y"}])
+    text = _described(_LAYER, settings=b64encode(hidden.SerializeToString()).decode())
+    path = tmp_path / "x.safetensors"
+    safetensors.numpy.save_file({"a.x": np.ones(2)}, path, metadata={"syncblob": text})
+    convert(path, tmp_path / "x.caffemodel")
+    net = syncblob.open_model(tmp_path / "x.caffemodel").to_net()
+    assert (net.name, [layer.name for layer in net.layer]) == ("n", ["a"])
+    assert net.force_backward
 
 
 def test_a_tree_of_hdf5_that_is_damaged(tmp_path):

@@ -23,9 +23,9 @@ Tensors are named <layer>.weight and <layer>.bias; those of a BatchNorm layer
 more blobs <layer>.0, <layer>.1 and so on. Only weights of inner products with
 transpose: true are rearranged, for formats that are not Caffe's.
 
-A .caffemodel also stores the types, inputs, outputs and settings of the layers;
-other formats have only tensors. A .caffemodel made from these gets layers
-inferred from the names, without types. Gradients are omitted.
+A .caffemodel and a .safetensors file also store the types, inputs, outputs and
+settings of the layers; other formats have only tensors. A .caffemodel made from
+these gets layers inferred from the names, without types. Gradients are omitted.
 """
 
 

@@ -1,8 +1,8 @@
 """Conversion of weights between Caffe's files, safetensors, ``.npz``, HDF5 and PyTorch's ``.pt``.
 
 HDF5 and ``.pt`` need h5py and PyTorch, which are imported when needed. Tensors have names, such as
-``conv1.weight``; layers have types and settings, as in Caffe. Other formats have tensors alone, and
-layers are inferred from the names of these (see `weights`).
+``conv1.weight``; layers have types and settings, as in Caffe. Most other formats have tensors
+alone, and layers are inferred from the names of these (see `weights`).
 """
 
 from syncblob.caffe.convert.caffe_files import from_tensors, to_tensors

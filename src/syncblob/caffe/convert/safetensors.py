@@ -2,6 +2,10 @@
 
 The package of that name maps the file, needs all tensors at once to write one, and does not say
 where values are; so the format, which is simple, is read and written here.
+
+The metadata has room for a description of the layers: a text in JSON with the name of the net; for
+each layer the names of its tensors and, in base64, its LayerParameter message; and the rest of the
+NetParameter message.
 """
 
 from __future__ import annotations
@@ -9,13 +13,19 @@ from __future__ import annotations
 import json
 import math
 import re
+from base64 import b64decode, b64encode
+from collections.abc import Iterable
 from functools import partial
 from typing import Any, NamedTuple
 
+from google.protobuf.message import DecodeError
+
+from syncblob.caffe import Layer, LayerParameter, NetParameter
 from syncblob.caffe.convert.weights import Entry, Weights
 from syncblob.caffe.messages.fields import Write
 from syncblob.caffe.messages.open_file import OpenFile
 from syncblob.caffe.messages.pieces import BlobValues, Piece, write_pieces
+from syncblob.caffe.messages.string_fields import parse
 from syncblob.errors import ModelFileError
 from syncblob.formats import NAMES, quantity
 
@@ -30,6 +40,9 @@ _LENGTH_BYTES = 8
 _MOST_HEADER = 100_000_000
 # The key of the header under which the metadata are.
 _METADATA = "__metadata__"
+# The key of our description of the layers in the metadata.
+_DESCRIPTION = "syncblob"
+_VERSION = 1
 
 
 def read(path: str) -> Weights:
@@ -48,8 +61,11 @@ def read(path: str) -> Weights:
         name: (entry.shape, _NAMES.get(entry.dtype, entry.dtype), start + entry.begin)
         for name, entry in found.items()
     }
-    others = tuple(f"the metadata {key!r}" for key in metadata)
-    return Weights.of_entries(path, "safetensors", tensors, file, metadata=metadata, others=others)
+    text = metadata.get(_DESCRIPTION)
+    facts = {} if text is None else _parse_description(text, path, tensors)
+    facts["metadata"] = metadata
+    facts["others"] = tuple(f"the metadata {key!r}" for key in metadata if key != _DESCRIPTION)
+    return Weights.of_entries(path, "safetensors", tensors, file, **facts)
 
 
 class _InFile(NamedTuple):
@@ -104,7 +120,16 @@ def plan(weights: Weights) -> Write:
             f"safetensors cannot hold a tensor {_METADATA!r}, which is the name of its metadata; "
             f"rename the tensor"
         )
-    header: dict[str, Any] = {_METADATA: weights.metadata} if weights.metadata else {}
+    description = {
+        "version": _VERSION,
+        "net": weights.name,
+        "settings": _encode(weights.settings),
+        "layers": [
+            {"tensors": list(each.tensors), "proto": _encode(each.layer.proto)}
+            for each in weights.layers
+        ],
+    }
+    header: dict[str, Any] = {_METADATA: weights.metadata | {_DESCRIPTION: json.dumps(description)}}
     # Sorted like the package does it, so that all values are aligned.
     ordered = sorted(weights.tensors.items(), key=lambda item: (-item[1].itemsize, item[0]))
     pieces: list[Piece] = []
@@ -122,3 +147,38 @@ def plan(weights: Weights) -> Write:
             f"{quantity(len(ordered), 'tensor')} would have {len(text):,}; write .npz"
         )
     return partial(write_pieces, [len(text).to_bytes(_LENGTH_BYTES, "little"), text, *pieces])
+
+
+# --- the description of the layers ----------------------------------------------------------------
+
+
+def _encode(message: NetParameter | LayerParameter) -> str:
+    return b64encode(message.SerializePartialToString()).decode("ascii")
+
+
+def _parse_description(text: str, path: str, entries: Iterable[str]) -> dict[str, Any]:
+    """Return layers, name and settings of a description. Raises ModelFileError if it is wrong."""
+    try:
+        found = json.loads(text)
+        if found["version"] != _VERSION:
+            raise ValueError(f"expected version {_VERSION}, got {found['version']!r}")  # noqa: TRY301  # caught below
+        described = [name for layer in found["layers"] for name in layer["tensors"]]
+        if sorted(described) != sorted(entries):
+            raise ValueError("it is about other tensors")  # noqa: TRY301  # caught below
+        net = parse(NetParameter, b64decode(found["settings"], validate=True))
+        layers = []
+        for layer in found["layers"]:
+            proto = parse(LayerParameter, b64decode(layer["proto"], validate=True))
+            proto.ClearField("blobs")
+            layers.append((Layer.of_own(proto), layer["tensors"]))
+        for field in ("name", "layer", "layers"):
+            net.ClearField(field)
+        return {"layers": layers, "name": str(found["net"]), "settings": net}
+    # Deep nesting raises RecursionError; other JSON raises TypeError or KeyError.
+    except (ValueError, TypeError, KeyError, RecursionError, DecodeError) as error:
+        raise ModelFileError(
+            f"its description of the layers, the metadata {_DESCRIPTION!r}, does not fit "
+            f"({type(error).__name__}: {error}); without it, layers are made of the names of the "
+            f"tensors",
+            path=path,
+        ) from None

@@ -120,15 +120,22 @@ class Weights(AbstractContextManager["Weights"]):
         kind: str,
         entries: Mapping[str, Entry],
         file: OpenFile | None = None,
+        *,
+        layers: Iterable[tuple[Layer, Iterable[str]]] | None = None,
         **facts: Any,
     ) -> Self:
-        """Make weights of the tensors of a file, or of none, whose names tell the layers."""
+        """Make weights of the tensors of a file, or of none, by name.
+
+        `layers` have no blobs, and are given with the names of their tensors; by default, the names
+        tell.
+        """
+        if layers is None:
+            layers = [(Layer(name, type_), names) for name, type_, names in group_names(entries)]
         found = tuple(
             LayerWeights.of(
-                Layer(layer, kind_of_layer),
-                {name: _tensor(name, entries[name], path, file) for name in names},
+                layer, {name: _tensor(name, entries[name], path, file) for name in names}
             )
-            for layer, kind_of_layer, names in group_names(entries)
+            for layer, names in layers
         )
         return cls(path, kind, found, file=None if file is None else file.reference, **facts)
 
@@ -250,6 +257,8 @@ _BATCH_NORM = "BatchNorm"
 _PARTS = {_BATCH_NORM: ("mean", "variance", "scale_factor"), "Bias": ("bias",)}
 _USUAL_PARTS = ("weight", "bias")
 
+_MOST_DIGITS = 7
+
 # The order of parts in a layer. A name without a dot is the only tensor of its layer.
 _ORDER = {part: place for place, part in enumerate(("", *_USUAL_PARTS, *_PARTS[_BATCH_NORM]))}
 
@@ -294,9 +303,11 @@ def group_names(names: Iterable[str]) -> list[tuple[str, str, list[str]]]:
     return found
 
 
-def _place(part: str) -> tuple[int, int, str]:
+def _place(part: str) -> tuple[int, int]:
     """Return the sort key of a part; unknown parts come last, in their own order."""
     if part in _ORDER:
-        return 0, _ORDER[part], ""
-    # Shorter numbers are smaller. int() would raise for very long ones.
-    return (1, len(part), part) if part.isdecimal() else (2, 0, "")
+        return 0, _ORDER[part]
+    # int() also accepts other digits, and raises for very long numbers.
+    if part.isascii() and part.isdigit() and len(part) <= _MOST_DIGITS:
+        return 1, int(part)
+    return 2, 0

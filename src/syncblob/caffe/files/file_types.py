@@ -146,6 +146,7 @@ FILE_TYPES = (
         begins=_is_safetensors,
         extensions=(".safetensors",),
         dtypes=ALL_DTYPES - {"complex128"},
+        describes=True,
     ),
     FileType(
         "npz",

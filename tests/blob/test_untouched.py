@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from in_threads import in_threads
 
-import syncblob
 from syncblob import Blob, Head
 
 DEVICES = pytest.mark.parametrize("device", ["cpu", "simulated"])

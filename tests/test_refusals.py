@@ -125,23 +125,6 @@ def test_an_error_of_a_file_survives_a_pickle():
     assert (again.path, again.offset, again.layer) == ("a", 7, "ip")
 
 
-@pytest.mark.parametrize("device", ["cpu", "simulated"])
-def test_remainders(device):
-    values = np.array([7.0, -7, 2])
-    blob = syncblob.asarray(values.copy(), device=device)
-    assert [part.tolist() for part in divmod(blob, 3)] == [x.tolist() for x in divmod(values, 3)]
-    assert [part.tolist() for part in divmod(9, blob)] == [x.tolist() for x in divmod(9, values)]
-    blob %= 4
-    assert blob.tolist() == (values % 4).tolist()
-
-
-def test_explain_says_that_a_source_has_not_been_read():
-    blob = Blob.from_source((3,), "float32", lambda: np.zeros(12, np.uint8))
-    assert "only its source has them" in str(blob.explain())
-    blob.cpu_data()
-    assert "only its source has them" not in str(blob.explain())
-
-
 def test_sharing_a_gradient_that_is_shared_already_changes_nothing():
     one, two = Blob(3), Blob(3)
     two.mutable_cpu_diff()[...] = 4

@@ -160,18 +160,6 @@ def test_copy_from_converts_what_numpy_calls_the_same_kind(source, target):
         assert blob.head is NONE
 
 
-def test_copy_diff_copies_no_data():
-    source, blob = filled(numbers("float32", 1, 2)), filled(numbers("float32", 3, 4))
-    source.diff[...], blob.diff[...] = 5, 6
-    blob.copy_from(source, copy_diff=True)
-    assert (blob.tolist(), blob.diff.tolist()) == ([3, 4], [5, 5])
-    blob.diff[...] = 6
-    blob.copy_from(source)
-    assert (blob.tolist(), blob.diff.tolist()) == ([1, 2], [6, 6])
-    blob.diff.copy_from(source.diff)
-    assert blob.diff.tolist() == [5, 5]
-
-
 def test_copy_diff_needs_a_blob_and_a_copy_comes_from_any_accelerator():
     with pytest.raises(TypeError, match=r"ndarray.*blob\.diff\.copy_from\(array\)"):
         Blob(2).copy_from(np.zeros(2), copy_diff=True)

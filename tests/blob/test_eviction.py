@@ -346,27 +346,6 @@ def test_of_those_used_once_the_first_goes_first(two):
     assert [blob.on("cpu").tolist()[0] for blob in blobs] == [0, 1, 2, 3, 4]
 
 
-def test_a_policy_knows_when_each_was_used(two, set_policy):
-    two.capacity = 4 * NBYTES + 64
-    seen: dict[str, list[int]] = {"often": [], "twice": [], "once": []}
-
-    def take_others(buffer):
-        if buffer.name not in seen:
-            return 1
-        seen[buffer.name].append(buffer.age)
-        return 0
-
-    blobs = {name: filled(value, name=name) for value, name in enumerate(seen)}
-    others = []
-    set_policy(take_others)
-    for step in range(6):
-        blobs["often"] += 1
-        if step == 4:
-            blobs["twice"].gpu_data()
-        others.append(filled(step))
-    assert seen == {"often": [0] * 5, "twice": [0, 1, 2, 0, 1], "once": [*range(5)]}
-
-
 @pytest.mark.usefixtures("two")
 def test_what_the_host_has_costs_less():
     clean, dirty = filled(1), filled(2)
@@ -1007,17 +986,6 @@ def test_blobs_that_have_died_are_forgotten():
         kept[0][1:]
     assert len(operations._keepers) < 2500
     assert {id(blob) for blob in kept} <= {id(blob) for blob in operations.keepers()}
-
-
-def test_results_in_tuples_and_made_after_others_count(limited):
-    limited.capacity = 5 * NBYTES
-    blob = filled(7)
-    pair = divmod(blob, 2)
-    like = np.zeros_like(blob)
-    assert limited.used_nbytes == 4 * NBYTES
-    with pytest.raises(MemoryError):
-        np.zeros_like(blob, shape=(6 * COUNT,))
-    del pair, like
 
 
 def test_what_is_too_large_for_its_device_is_copied_on_the_host(two):

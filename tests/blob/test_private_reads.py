@@ -93,23 +93,6 @@ def test_a_number_moves_its_element_and_changes_nothing(simulated, head, read):
     assert simulated.allocations == simulated.host_allocations == 0
 
 
-@pytest.mark.parametrize("head", [CPU, GPU, SYNCED, SPLIT])
-def test_the_memory_gathers_no_number_that_an_array_of_the_blob_has(monkeypatch, head):
-    part = blob_in(head)[1:]
-
-    def gather(*_args):
-        pytest.fail("the memory was asked")
-
-    monkeypatch.setattr(syncblob.SyncedMemory, "gather", gather)
-    for _ in range(2):
-        assert float(part[0, 1]) == part[0, 1].item() == part.item(1) == 4
-        assert str(part[0, 1]) == "4.0"
-    # Its number does not ask for a shortcut of its own.
-    number = part[0, 1]
-    assert number.shortcut is part.shortcut
-    assert number.shortcut.readable
-
-
 RESULTS = {
     "float": (float, "__float__"),
     "int": (int, "__int__"),

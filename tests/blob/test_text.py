@@ -147,35 +147,6 @@ def test_a_blob_has_the_text_of_its_values(dtype, head):
     assert np.asarray(blob).tobytes() == expected.tobytes()
 
 
-VIEWS = {
-    "all": lambda x: x,
-    "transposed": lambda x: x.T,
-    "backwards": lambda x: x[::-1, ::-2],
-    "with gaps": lambda x: x[3::7, 5:9],
-    "one row": lambda x: x[17],
-    "with a new axis": lambda x: x[None, :, 2],
-    "in another shape": lambda x: x.reshape((5, -1, 2)),
-    "empty": lambda x: x[:0],
-}
-
-
-@pytest.mark.parametrize("head", [CPU, GPU, SYNCED])
-@pytest.mark.parametrize("view", VIEWS.values(), ids=VIEWS)
-def test_a_view_has_the_text_of_its_own_values(view, head):
-    blob, array = blob_in(head, "int32", (60, 50)), values("int32", (60, 50))
-    assert str(view(blob)) == str(view(array))
-    assert str(view(blob).const) == str(view(array))
-    assert str(blob) == str(array)
-
-
-def test_the_journal_says_that_it_moved_for_str():
-    blob = blob_in(GPU)
-    with syncblob.record_transfers() as log:
-        shown = str(blob)
-    assert shown == str(values())
-    assert {(transfer.direction, transfer.reason) for transfer in log} == {("download", "str")}
-
-
 def test_repr_moves_nothing_and_shows_no_values(simulated):
     blob = blob_in(GPU)
     simulated.reset_counts()

@@ -7,8 +7,6 @@ from made_blobs import CPU, DTYPES, GPU, NONE, PAIR, SYNCED, address, put, value
 import syncblob
 from syncblob import Blob, Head
 
-ACCESSES = [f"{how}{side}" for how in ("", "mutable_", "overwrite_") for side in ("cpu", "gpu")]
-
 
 def host(array):
     """Convert an accessor's array, of either side, to NumPy."""

@@ -2,13 +2,12 @@
 
 import operator
 import re
-from inspect import isfunction, signature
 
 import numpy as np
 import pytest
 
 import syncblob
-from syncblob import Blob, Layer, ModelFile, record_transfers
+from syncblob import Blob, Layer, ModelFile
 from syncblob.blob.missing import OF_BLOB, OF_MODULE
 
 
@@ -75,39 +74,6 @@ KEYWORDS = {
 def test_a_keyword_of_pytorch_says_the_name_of_the_parameter(advice, call):
     with pytest.raises(TypeError, match=advice):
         call(Blob((2, 2)))
-
-
-OF_NAMESPACE = {
-    f"{owner.__name__}.{name}": (function, parameters)
-    for owner in (syncblob, syncblob.linalg, syncblob.fft)
-    for name in owner.__all__
-    if isfunction(function := getattr(owner, name))
-    and {*(parameters := signature(function).parameters)} & {"axis", "keepdims"}
-}
-
-
-@pytest.mark.parametrize("name", OF_NAMESPACE)
-def test_so_does_each_function_of_the_namespace(name):
-    function, parameters = OF_NAMESPACE[name]
-    blob = Blob((1, 3), dtype="int64", device="simulated")
-    known = {"arrays": [blob, blob], "axis": 0, "shift": 0, "repeats": 1, "indices": blob[0]}
-    if "along" in name:
-        known["indices"] = blob
-    args = [known.get(x.name, blob) for x in parameters.values() if x.default is x.empty]
-    named = {"axis": 0} if "axis" in parameters and parameters["axis"].default is None else {}
-    function(*args, **named)
-    with record_transfers() as log:
-        for keyword, advice in (("dim", "'axis' for 'dim'$"), ("out", "argument 'out'$")):
-            with pytest.raises(TypeError, match=rf"unexpected keyword.*{advice}"):
-                function(*args, **named, **{keyword: 0})
-    assert not log
-    assert all(x.kind is not x.VAR_KEYWORD for x in parameters.values())
-
-
-def test_what_is_missing_is_named_after_the_keyword_that_numpy_has():
-    with pytest.raises(TypeError, match="'axis'"):
-        syncblob.squeeze(Blob((1, 2)), dim=0)
-    assert {"syncblob.sum", "syncblob.array_api.fft.fft"} <= {*OF_NAMESPACE}
 
 
 def test_completion_offers_none_of_them():

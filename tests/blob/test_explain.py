@@ -275,10 +275,12 @@ def test_two_lines_that_send_contents_to_and_fro_are_found() -> None:
             blob.mutable_gpu_data()
             blob.mutable_cpu_data()
         other.gpu_data()
-    (found,) = log.ping_pongs()
+    (found,) = log.problems()
     assert (found.transfers, found.nbytes) == (6, 144)
-    assert found.upload_line.text == "blob.mutable_gpu_data()"
-    assert found.download_line.text == "blob.mutable_cpu_data()"
+    assert [line.text for line in found.lines] == [
+        "blob.mutable_gpu_data()",
+        "blob.mutable_cpu_data()",
+    ]
     assert "ping-pong: 6 transfers of 144 bytes to and fro between" in log.summary()
 
 
@@ -298,10 +300,9 @@ def test_uploads_that_an_alias_adds_do_not_hide_it(*, before: bool) -> None:
                 blob.gpu_data()
                 blob[0].gpu_data()
     assert (log.uploads, log.downloads) == (12, 4)
-    (found,) = log.ping_pongs()
+    (found,) = log.problems()
     assert (found.transfers, found.nbytes) == (8, 192)
-    assert found.upload_line.text == "blob.mutable_gpu_data()"
-    assert found.download_line.text == "blob.cpu_data()"
+    assert [line.text for line in found.lines] == ["blob.mutable_gpu_data()", "blob.cpu_data()"]
     assert alias is not None
 
 
@@ -311,7 +312,7 @@ def test_uploads_that_an_alias_repeats_are_no_ping_pong_without_downloads() -> N
     with record_transfers() as log:
         for _ in range(5):
             blob.gpu_data()
-    assert (log.uploads, log.ping_pongs()) == (5, [])
+    assert (log.uploads, log.problems()) == (5, [])
     assert alias is not None
 
 
@@ -324,7 +325,7 @@ def test_there_and_back_is_no_ping_pong() -> None:
             fresh = at_cpu()
             fresh.mutable_gpu_data()
             fresh.cpu_data()
-    assert log.ping_pongs() == []
+    assert log.problems() == []
 
 
 def test_parts_that_go_there_and_back_once_are_no_ping_pong() -> None:
@@ -335,7 +336,7 @@ def test_parts_that_go_there_and_back_once_are_no_ping_pong() -> None:
             image.mutable_gpu_data()
             image[0].cpu_data()
     assert (log.uploads, log.downloads) == (8, 8)
-    assert log.ping_pongs() == []
+    assert log.problems() == []
 
 
 def test_parts_that_go_to_and_fro_in_turn_are_found() -> None:
@@ -345,7 +346,7 @@ def test_parts_that_go_to_and_fro_in_turn_are_found() -> None:
             for half in halves:
                 half.mutable_cpu_data()
                 half.mutable_gpu_data()
-    (found,) = log.ping_pongs()
+    (found,) = log.problems()
     assert (found.transfers, found.nbytes) == (10, 160)
 
 
@@ -367,7 +368,7 @@ def test_a_log_is_drawn_for_a_notebook() -> None:
     assert "again at each access, because of a DLPack alias of the host side, created at " in (
         log.summary()
     )
-    assert log.summary().count("ping-pong") == len(log.ping_pongs()) == 1
+    assert log.summary().count("ping-pong") == len(log.problems()) == 1
     assert alias is not None
 
 

@@ -49,13 +49,6 @@ def explain_keywords(error: TypeError, keywords: Iterable[str]) -> None:
         extend(error, f"the names of parameters are NumPy's: {names}")
 
 
-def refuse(keywords: Iterable[str]) -> NoReturn:
-    """Raise a TypeError for keywords that a function of the namespace does not have."""
-    error = TypeError(f"got an unexpected keyword argument {next(iter(keywords))!r}")
-    explain_keywords(error, keywords)
-    raise error
-
-
 def add_missing(owner: type) -> None:
     """Add properties whose error says what to use. Type checkers do not see them."""
     for name, advice in OF_BLOB.items():

@@ -12,7 +12,6 @@ import numpy as np
 
 from syncblob._made_functions import name_made_functions
 from syncblob.blob.core import AnyBlob, BlobCore
-from syncblob.blob.missing import explain_keywords
 from syncblob.calls.engine import plans_by_function
 from syncblob.calls.numpy_protocols import array_function
 from syncblob.calls.tables import Rules
@@ -42,11 +41,7 @@ _AXES = frozenset({int, tuple, type(None)})
 def _method(function: Callable[..., Any], result: str) -> Any:
     def method(self: Any, *args: Any, **options: Any) -> Any:
         if options or len(args) > 1 or (args and type(args[0]) not in _AXES):
-            try:
-                return function(self, *args, **options)
-            except TypeError as error:
-                explain_keywords(error, options)
-                raise
+            return function(self, *args, **options)
         return array_function(self, function, (), (self, *args), options)
 
     method.__doc__ = f"Return {result}; see `numpy.{function.__name__}`."

@@ -8,7 +8,7 @@ import pickle
 import numpy as np
 import pytest
 import tiers
-from made_blobs import CPU, DTYPES, GPU, NONE, PAIR, SPLIT, SYNCED, address, blob_in, values
+from made_blobs import CPU, DTYPES, GPU, PAIR, SPLIT, SYNCED, address, blob_in, values
 
 import syncblob
 from syncblob import Blob
@@ -190,26 +190,6 @@ def test_a_copy_is_independent_and_moves_nothing(simulated, head, make):
     assert blob.tolist() == [[7] * 3] * 2
 
 
-def test_a_copy_of_a_view_is_contiguous_and_has_its_part_of_the_gradient():
-    blob = blob_in(GPU)
-    blob.diff[...] = values("float32") + 10
-    result = blob.T[::2].copy()
-    assert result.strides == (8, 4)
-    assert result.tolist() == values("float32").T[::2].tolist()
-    assert result.diff.tolist() == (values("float32") + 10).T[::2].tolist()
-    assert len(set(map(id, copy.deepcopy([blob, blob])))) == 1
-
-
-@pytest.mark.parametrize("order", ["C", "F", "A", "K"])
-def test_a_copy_in_any_order_is_no_view(order):
-    blob = blob_in(GPU)
-    result = blob.T.copy(order)
-    assert result.base is None
-    assert result.flags.owndata
-    assert result.T.base is result
-    assert result.strides == np.asarray(blob.T).copy(order).strides
-
-
 # --- asarray -----------------------------------------------------------------------------------
 
 
@@ -362,19 +342,6 @@ def test_arrays_for_an_accelerator_are_copied_and_move_once_when_used(simulated,
     for _ in range(3):
         assert (blob + 0).tolist() == values("float32").tolist()
     assert (blob.head, simulated.uploads) == (SYNCED, 1)
-
-
-# --- from_source -------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("bad", [np.zeros(7, "u1"), np.zeros(2, "f4"), np.zeros((2, 4), "u1")])
-def test_a_source_of_another_size_or_kind_changes_nothing(bad):
-    contents = [bad, np.ones(8, "u1")]
-    blob = Blob.from_source(2, "float32", lambda: contents.pop(0))
-    with pytest.raises(ValueError, match="8 bytes"):
-        blob.cpu_data()
-    assert blob.head is NONE
-    assert blob.tobytes() == b"\x01" * 8
 
 
 # --- pickles -----------------------------------------------------------------------------------

@@ -39,7 +39,7 @@ def usable(memory, side, layout=WHOLE):
     shortcut = memory.shortcut(side, layout)
     if shortcut is None:
         return ""
-    assert shortcut.buffer is memory.buffers.windows[side].whole or not shortcut.readable
+    assert shortcut.buffer is memory.whole[side] or not shortcut.readable
     assert shortcut.readable >= shortcut.writable
     return "r" * shortcut.readable + "w" * shortcut.writable
 

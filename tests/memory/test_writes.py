@@ -242,7 +242,7 @@ def test_a_handler_is_refused_while_an_overwrite_fills_the_other_side():
         with pytest.raises(RuntimeError, match="in the middle of a transfer"):
             memory.mutable_gpu_data()
         buffer.array[...] = 2
-        written.append(True)
+        written.done = True
 
     acquire(memory, Side.HOST, Access.OVERWRITE, Layout.raw(NBYTES), "use", fill)
     assert memory.gpu_data().tolist() == [2] * NBYTES
@@ -256,7 +256,7 @@ def test_a_handler_in_the_midst_of_a_change_adds_no_accelerator():
         with pytest.raises(RuntimeError, match="in the middle of a transfer"):
             memory.side_of(syncblob.simulated(1))
 
-    with use_device("simulated:0"), at_the_start_of(Buffers.get, handler):
+    with use_device("simulated:0"), at_the_start_of(Buffers.window_for, handler):
         memory.gpu_data()
     assert memory.accelerator.device == "simulated:0"
     assert memory.cpu_data().tolist() == [1] * NBYTES

@@ -134,7 +134,7 @@ def _head_side(blob: BlobCore, memory: SyncedMemory) -> Side:
         return memory.side_of(blob.home)
     if head is Head.ELSEWHERE:
         holders = memory.spans.common(*blob.layout.reach)
-        return next(other for other in memory.buffers.all_sides if holders >> other & 1)
+        return next(other for other in memory.all_sides if holders >> other & 1)
     return Side.HOST if head is Head.HEAD_AT_CPU else side
 
 

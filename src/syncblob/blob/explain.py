@@ -7,8 +7,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from syncblob._formatting import quantity, union
 from syncblob.blob.notebook_drawing import FEW, LentRange, MemoryState, SideState, document
 from syncblob.devices import Side
@@ -97,8 +95,8 @@ def _state_of(blob: BlobCore, memory: SyncedMemory) -> MemoryState:
     head = f"{memory.head_over(*layout.reach, side).name}: {_meaning_of_head(memory, layout, side)}"
     runs = list(memory.spans.runs(0, nbytes))
     homes = []
-    for side in memory.buffers.all_sides:
-        mine = memory.buffers.alike(side)
+    for side in memory.all_sides:
+        mine = memory.alike(side)
         loans = [x for x in memory.loans.of(side) if x.exposed or x.kind is not BORROW]
         lent = [_describe_loan(memory, side, loan) for loan in loans]
         lent.sort(key=lambda x: (_LABELS.index(x.label), x.start, x.stop))
@@ -121,7 +119,7 @@ def _describe_loan(memory: SyncedMemory, side: Side, loan: Loan) -> LentRange:
         whose = f"the {side.name.lower()} side, to an alias of unknown lifetime"
         text = f"{whose}, at {loan.place.line.describe()}{where}"
         return LentRange("exposed", text, start, stop)
-    alike = memory.buffers.alike(side)
+    alike = memory.alike(side)
     lacking = sum(run.nbytes for run in memory.spans.lacking(start, stop, alike))
     text = f"{loan.described()}{where}{'; read-only' if loan.revoked else ''}"
     if lacking:
@@ -137,18 +135,11 @@ def _access_of(entry: Transition) -> str:
 
 def _ended_borrows(memory: SyncedMemory, side: Side) -> Iterator[str]:
     """Describe the last borrows that ended, are still alive, and cannot be written any more."""
-    buffer = memory.buffer(side)
-    for array, ended, made in memory.loans.ended_borrows(side):
-        where = ""
-        if isinstance(buffer, np.ndarray) and np.may_share_memory(array, buffer):
-            origin = buffer.__array_interface__["data"][0]
-            low, high = np.lib.array_utils.byte_bounds(array)
-            where = _bytes(memory, low - origin, high - origin)
-        # Accessors do not record where a borrow is made. A borrow is not older than the access that
-        # gave its side the contents.
-        created = f"; created no earlier than {_access_of(made)}" if made else ""
-        since = _access_of(ended)
-        yield f"an array of the {side.name.lower()} side{where}; read-only since {since}{created}"
+    for loan in memory.loans.ended:
+        if loan.side is side and loan() is not None:
+            where = _bytes(memory, loan.start, loan.stop)
+            since = _access_of(loan.ended)
+            yield f"an array of the {side.name.lower()} side{where}; read-only since {since}"
 
 
 def _rows(memory: MemoryState) -> list[tuple[str, str]]:
@@ -216,7 +207,7 @@ def _meaning_of_head(memory: SyncedMemory, layout: Layout, side: Side) -> str:
     newest = Side.HOST if head is Head.HEAD_AT_CPU else side
     if head is Head.ELSEWHERE:
         holders = memory.spans.common(*layout.reach)
-        newest = next(other for other in memory.buffers.all_sides if holders >> other & 1)
+        newest = next(other for other in memory.all_sides if holders >> other & 1)
     sticky = memory.loans.writers(layout.start, layout.stop, 1 << newest)
     why = ", and an alias may write there at any moment" if sticky else ""
     return f"the newest contents are on the {newest.name.lower()}{why}"
@@ -233,7 +224,7 @@ def _contents(memory: SyncedMemory, side: Side) -> str:
         return f"{where}no memory"
     nbytes = sum(window.nbytes for window in windows)
     runs = memory.spans.runs(0, memory.nbytes)
-    alike = memory.buffers.alike(side)
+    alike = memory.alike(side)
     held = sum(run.nbytes for run in runs if run.holders & alike)
     if held == memory.nbytes and memory.head is not Head.UNINITIALIZED:
         state = "up to date"

@@ -11,6 +11,7 @@ import numpy as np
 
 from syncblob._dtypes import SUPPORTED, as_dtype
 from syncblob._layout import Layout
+from syncblob._source_lines import user_instruction
 from syncblob._weak_list import Reference
 from syncblob.arrays.foreign import is_array
 from syncblob.arrays.native import array_of_tensor, native_array
@@ -34,7 +35,6 @@ from syncblob.memory import (
     from_the_start,
 )
 from syncblob.memory.buffers import allocate_on_host
-from syncblob.memory.ledger import first_write
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -237,7 +237,8 @@ def _fill(blob: BlobCore, value: Any) -> bool:
         return False
     array = HOST.own_view(buffer, layout, writable=True)
     array[...] = value
-    shortcut = Shortcut(first_write("__setitem__", array.nbytes), usable=True)
+    # Two more frames are ours: those of the caller and of `set_item`.
+    shortcut = Shortcut(("__setitem__", *user_instruction(4)), usable=True)
     with making.held:
         # Nothing is called from here on, so no signal handler sees half of it. The memory comes
         # last; see the invariants.

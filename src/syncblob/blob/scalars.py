@@ -92,7 +92,7 @@ def element(blob: BlobCore, reason: str, index: tuple[int, ...] = ()) -> NDArray
             if held is None:
                 copying = Copying(accelerator, reason, 0)
             else:
-                copying = held.buffers.copying(accelerator, reason)
+                copying = held.copying(accelerator, reason)
             place = 0
             if logged:
                 layout = blob.layout

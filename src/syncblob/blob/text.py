@@ -40,7 +40,7 @@ def values_of(blob: BlobCore) -> str:
             return element(blob, "str")
         return blob.memory.gather(Side.HOST, block_of(blob.layout, key), "str")
 
-    homes: Any = blob.memory.buffers.homes[1:]
+    homes: Any = blob.memory.homes[1:]
     capturing = [home.device for home in homes if home.capturing]
     lacking = blob.memory.spans.lacking(blob.layout.start, blob.layout.stop, 1 << Side.HOST)
     if capturing and any(run.holders for run in lacking):

@@ -75,7 +75,7 @@ def _buffers_of(x: Any) -> list[tuple[Home, Any]]:
     memory, layout = x.memory, x.layout
     return [
         (home, _comparable(home, window.view(home, layout, writable=False, own=True)))
-        for side in memory.buffers.all_sides
+        for side in memory.all_sides
         for window in memory.windows(side)
         for home in [memory.home(side)]
         if window.start <= layout.start and layout.stop <= window.stop

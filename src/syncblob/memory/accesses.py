@@ -67,7 +67,7 @@ def acquire(  # noqa: C901, PLR0912, PLR0913  # an access; inlined, because call
             with ledger.lock:
                 if side:
                     ledger.last_search = searches[0]
-                buffers, spans = ledger.buffers, ledger.spans
+                spans = ledger.spans
                 start, stop = layout.start, layout.stop
                 if stop > spans.nbytes:
                     # Another thread has resized the Blob.
@@ -78,8 +78,8 @@ def acquire(  # noqa: C901, PLR0912, PLR0913  # an access; inlined, because call
                 ):
                     # Such an overwrite leaves bytes of the range.
                     access = MUTABLE
-                buffer = buffers.windows[side].whole
-                if buffer is None and (side or buffers.shared):
+                buffer = ledger.whole[side]
+                if buffer is None and (side or ledger.shared):
                     buffer = provide(ledger, side, (start, stop), reason, layout)
                 if ledger.moving:
                     if writes or buffer is None or not ledger.spans.common(start, stop) & mine:
@@ -108,7 +108,7 @@ def acquire(  # noqa: C901, PLR0912, PLR0913  # an access; inlined, because call
         except Unannounced as unannounced:
             stale = unannounced.stale
         except MemoryError as error:
-            shortage = Shortage(ledger.buffers.home(side), reason)
+            shortage = Shortage(ledger.home(side), reason)
             if locked or not shortage.take(error):
                 raise
         if shortage is not None:
@@ -123,12 +123,12 @@ def _settle_concerns(
     ledger: Ledger, side: Side, access: Access, start: int, stop: int, announced: list[set[Loan]]
 ) -> None:
     """Do what an access has to do first because of what few memories have."""
-    buffers, loans, writes = ledger.buffers, ledger.loans, access is not CONST
-    if buffers.shared:
+    loans, writes = ledger.loans, access is not CONST
+    if ledger.shared:
         ledger.meet(side, start, stop)
     if writes:
         if loans.live:
-            require_announced(loans, announced, start, stop, ~buffers.alike(side))
+            require_announced(loans, announced, start, stop, ~ledger.alike(side))
         ledger.forget_source(start, stop)
     if ledger.uploads:
         ledger.await_uploads(side, access, start, stop)
@@ -154,7 +154,7 @@ def _fill(  # noqa: PLR0913, PLR0917  # an access
         # `fill` may have written in part, after a read on another side.
         take(ledger, side, start, stop, reason)
         raise
-    there = ledger.buffers.containing(side, start, stop) is buffer
+    there = ledger.containing(side, start, stop) is buffer
     if start < stop and not (there and ledger.spans.common(start, stop) & 1 << side):
         return False
     if not ledger.is_alone(side, start, stop):
@@ -164,11 +164,11 @@ def _fill(  # noqa: PLR0913, PLR0917  # an access
 
 def borrow(ledger: Ledger, side: Side, window: Window, layout: Layout) -> Any:
     """Return a borrow; see `SyncedMemory.lend`."""
-    array = window.view(ledger.buffers.home(side), layout, writable=True)
+    array = window.view(ledger.home(side), layout, writable=True)
     # Only NumPy arrays have a write permission to revoke.
     if isinstance(array, np.ndarray):
         ledger.own_loans().lend(array, BORROW, side, layout.start, layout.stop)
-    elif window is not ledger.buffers.windows[side].whole:
+    elif window is not ledger.whole[side]:
         # A larger window would leave it behind, and nothing could stop its writes.
         return alias("borrowed", None, ledger, side, window, layout)
     return array
@@ -178,7 +178,7 @@ def alias(
     kind: str, target: object | None, ledger: Ledger, side: Side, window: Window, layout: Layout
 ) -> Any:
     """Return a writable alias; see `SyncedMemory.export`."""
-    array, owner = window.alias(ledger.buffers.home(side), layout)
+    array, owner = window.alias(ledger.home(side), layout)
     reach, lives = (layout.start, layout.stop), owner if target is None else target
     ledger.own_loans().lend(lives, kind, side, *reach)
     return array
@@ -189,7 +189,7 @@ def note_alias(
 ) -> None:
     """Record an array that lies over a buffer already as an alias; see `SyncedMemory.track`."""
     ledger.own_loans().lend(target, kind, side, layout.start, layout.stop)
-    home = ledger.buffers.home(side)
+    home = ledger.home(side)
     if not home.native:
         home.lend(window.view(home, layout, writable=True, own=True))
 
@@ -199,7 +199,7 @@ def export_watched(
 ) -> Any:
     """Return a const export that is checked. Call it under the lock."""
     window = acquire(ledger, side, CONST, layout, reason, locked=True)
-    array, owner = window.alias(ledger.buffers.home(side), layout)
+    array, owner = window.alias(ledger.home(side), layout)
     if isinstance(array, np.ndarray):
         array.flags.writeable = False
     over = ledger.loans.over(layout.start, layout.stop)
@@ -207,7 +207,7 @@ def export_watched(
         # Borrows or aliases may write here legitimately, so a difference proves nothing. No bytes
         # overlap an eviction, which could not end their watch.
         return array
-    watch = ledger.watch = ledger.watch or Watch(ledger.lock, ledger.buffers.containing)
+    watch = ledger.watch = ledger.watch or Watch(ledger.lock, ledger.containing)
     # The access may have renewed them.
     ledger.revoke_shortcuts()
     watch.add(owner if target is None else target, kind, side, layout.start, layout.stop)
@@ -237,7 +237,7 @@ def expose(
     have `shared` the buffer. The place of the user's code is that which is `noted`, or this one.
     """
     with ledger.lock:
-        loans, end = ledger.own_loans(), ledger.buffers.nbytes if stop is None else stop
+        loans, end = ledger.own_loans(), ledger.nbytes if stop is None else stop
         before = [each for each in loans.of(side) if each.exposed]
         # First, so that no copy that is made from now on is trusted.
         exposure = loans.lend(ledger, SHARED if shared else EXPOSED, side, start, end, noted)
@@ -267,7 +267,7 @@ def assume_unaliased(
 ) -> None:
     """End the exposure of a range on some sides: the caller promises that no alias writes."""
     with ledger.lock:
-        end, loans = ledger.buffers.nbytes if stop is None else stop, ledger.loans
+        end, loans = ledger.nbytes if stop is None else stop, ledger.loans
         for loan in loans.writers(start, end, sides):
             if loan.exposed:
                 loans.cut(loan, start, end)

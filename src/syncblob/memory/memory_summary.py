@@ -92,7 +92,7 @@ def rows(home: Accelerator, reason: str = "") -> list[MemoryRow]:
     found = []
     for ledger in residents(home):
         side, mine = ledger.side_of(home), 1 << ledger.side_of(home)
-        for window in ledger.buffers.windows[side].all:
+        for window in ledger.windows(side):
             start, stop = window.start, window.stop
             holder = ledger.loans.holder_in(side, start, stop)
             borrows = [each for each in ledger.loans.over(start, stop) if each.side is side]
@@ -103,13 +103,13 @@ def rows(home: Accelerator, reason: str = "") -> list[MemoryRow]:
             if not holder and reason and home.is_seen(window.array):
                 # The arrays that Blobs keep have been dropped.
                 holder = "an array over it, such as one of gpu_data()"
-            part = "" if window.nbytes == ledger.buffers.nbytes else f", bytes {start} to {stop}"
+            part = "" if window.nbytes == ledger.nbytes else f", bytes {start} to {stop}"
             line = None
             for each in ledger.history:
                 over = each.start < stop and start < each.stop
                 if over and each.map_after.any(each.start, each.stop) & mine:
                     line = each.place.line
-            blob = f"{ledger.buffers.described()}{part}"
+            blob = f"{ledger.described()}{part}"
             found.append(MemoryRow(home.device, window.nbytes, blob, holder, line))
     return sorted(found, key=lambda row: -row.nbytes)
 

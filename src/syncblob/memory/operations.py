@@ -116,7 +116,7 @@ def are_written(windows: Iterable[Window]) -> bool:
 
 def is_written_elsewhere(ledger: Ledger) -> bool:
     """Return whether another thread is writing into a memory, also if it has not finished that."""
-    noted = WRITERS and any(are_written(windows.all) for windows in ledger.buffers.windows)
+    noted = WRITERS and any(are_written(ledger.windows(side)) for side in ledger.all_sides)
     return noted or ledger in pins(own=False)
 
 

@@ -108,14 +108,14 @@ def _candidates(home: Accelerator) -> list[tuple[Ledger, Side, tuple[int, int]]]
     global _scoring  # noqa: PLW0603  # a policy may use Blobs, and need room itself
     before, policy, past = _scoring, _by_age if _scoring else _policy, searches[0]
     searches[0] += 1
-    # Not the windows, which would keep their buffers.
+    # Not the windows, which would keep their ledger.
     found: list[tuple[float, tuple[Ledger, Side, tuple[int, int]]]] = []
     try:
         _scoring = True
         # What a home shares is the memory of the host, too.
         for ledger in () if home.shared else residents(home):
-            side, name = ledger.side_of(home), ledger.buffers.name
-            windows = [each for each in ledger.buffers.windows[side].all if each.common is None]
+            side, name = ledger.side_of(home), ledger.name
+            windows = [each for each in ledger.windows(side) if each.common is None]
             age = max(past - ledger.last_search, 0)
             if windows and not age:
                 # The next use shows: it asks for a shortcut.
@@ -180,7 +180,7 @@ def _evict_unseen(ledger: Ledger, side: Side, reach: tuple[int, int], reason: st
         return 0
     freed = free(ledger, side, reach, reason, unseen=True)
     if freed:
-        count_eviction(ledger.buffers.serial, *reach)
+        count_eviction(ledger.serial, *reach)
     return freed
 
 
@@ -293,7 +293,7 @@ class Shortage:
         last = False
         try:
             while True:
-                # Its frames refer to buffers. A program that keeps it would keep them, too.
+                # Its frames refer to ledger. A program that keeps it would keep them, too.
                 self._error = self._error.with_traceback(None)
                 self._error.__context__ = None
                 if not self._make_room():

@@ -279,7 +279,7 @@ class BlobCore:
                         expose(memory, Side.HOST, origin)
                     elif isinstance(origin, Accelerator):
                         memory.side_of(origin)
-                    elif origin is not None:
+                    elif type(origin) is tuple:
                         memory.note_first_write(*origin)
                 else:
                     memory, layout = adopt(

@@ -145,7 +145,7 @@ class Ledger(Buffers):
         "loans": "What has been handed out; see `own_loans`.",
         "lock": "Held while any of this changes.",
         "moving": "Whether bytes are moving. An access that interrupts this is refused.",
-        "noted": "The fields of the transitions of `history`, in one tuple, which takes less memory.",
+        "noted": "The fields of the transitions of `history`, in one tuple to save memory.",
         "shortcuts": "By side, start and stop. That of everything is valid for any part.",
         "source": "The initial contents; None for zeros, and once every byte has been used.",
         "span_limit": "The number of spans above which some are joined; 0 if never reached.",

@@ -25,9 +25,7 @@ from syncblob._weak_list import Reference
 from syncblob.errors import StaleAliasWarning
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator
-
-    from numpy.typing import NDArray
+    from collections.abc import Callable, Collection, Iterable
 
     from syncblob._source_lines import NotedPlace
     from syncblob.devices import Side

@@ -14,8 +14,6 @@ from operator import attrgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from syncblob._formatting import extend, human_bytes
 from syncblob._source_lines import user_line
 from syncblob.devices import HOST, Accelerator, Side, current_accelerator, home_of
@@ -25,6 +23,7 @@ from syncblob.transfers import Copying, count, open_logs, running_guards, transf
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    import numpy as np
     from numpy.typing import NDArray
 
     from syncblob._layout import Layout
@@ -159,10 +158,6 @@ class Buffers:
         """Whether several sides have windows."""
         sides = [side for side in self.all_sides if self.whole[side] or self.parts.get(side)]
         return len(sides) > 1
-
-    def tracks_borrows(self, side: Side) -> bool:
-        """Whether borrows of a side are tracked: they have a write permission to revoke."""
-        return all(isinstance(window.array, np.ndarray) for window in self.windows(side))
 
     def home(self, side: int) -> Home:
         """Return the home of one side. Allocates and moves nothing."""

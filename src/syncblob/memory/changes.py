@@ -9,8 +9,7 @@ look at it first. Last comes what may be left undone.
 
 from __future__ import annotations
 
-from functools import lru_cache, reduce
-from operator import and_
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from syncblob._source_lines import user_instruction
@@ -53,12 +52,6 @@ SMALL = 1 << 14
 
 That takes hardly longer. Consumers that reach the rest of a view's base find the newest contents
 there. None is known to do that on accelerators, and a larger upload would wait for more work.
-"""
-
-MAX_SPANS = 1024
-"""An access that would leave more spans than this is widened to the whole memory.
-
-A map may get longer by pushes, or if arrays are held over many parts, or only a source has many.
 """
 
 _new = tuple.__new__
@@ -110,7 +103,7 @@ class Written:
     done = False
 
 
-def plan(  # noqa: C901, PLR0912  # the usual access is planned without a call
+def plan(  # noqa: C901  # the usual access is planned without a call
     ledger: Ledger,
     side: Side,
     access: Access,
@@ -152,8 +145,6 @@ def plan(  # noqa: C901, PLR0912  # the usual access is planned without a call
         reach = [Run(each.start, each.stop, 1 << each.side) for each in writers]
         pieces, runs = plan_access(before, side, access, start, stop, writers=reach)
         after = before.replaced(runs)
-    if after is not before and (ledger.span_limit or len(after.holders) > MAX_SPANS // 2):
-        pieces, after = shorten(ledger, pieces, after, side, start, stop)
     lost: Sequence[tuple[int, int]] = ()
     if loans.live:
         lost = [piece[:2] for piece in pieces]
@@ -186,62 +177,6 @@ def _plan_whole(nbytes: int, held: int, side: Side, access: Access) -> Change:
     writes, zeroed = access is not CONST, brings is INITIAL
     change = side, before, after, 0, nbytes, pieces, copied, ~(1 << side), (), writes, zeroed, True
     return Change(*change)
-
-
-def shorten(  # noqa: PLR0913  # an access, and its plan
-    ledger: Ledger,
-    pieces: Sequence[Run],
-    after: Spans,
-    side: Side,
-    start: int,
-    stop: int,
-    *,
-    moves: bool = True,
-) -> tuple[Sequence[Run], Spans]:
-    """Widen an access to the whole memory if the map that it would leave is too long.
-
-    The side then lacks nothing that another side holds, apart from bytes that arrays are held over
-    or that uploads are under way to, and bytes that only a source has. All that it got, or had, has
-    the same holders afterwards. If nothing `moves`, bytes that several sides hold are left to the
-    side alone, or to the others, whichever makes the map shorter.
-    """
-    count, mine = len(after.holders), 1 << side
-    if count <= (ledger.span_limit or MAX_SPANS):
-        if count <= MAX_SPANS // 2:
-            ledger.span_limit = min(ledger.span_limit, MAX_SPANS)
-        return pieces, after
-    in_use = [upload[:2] for upload in ledger.uploads]
-    in_use += [(loan.start, loan.stop) for loan in list(ledger.loans.live)]
-    kept = Spans.covering(after.nbytes, in_use)
-    runs = [*after.runs(0, after.nbytes)]
-    free = {
-        run
-        for run in runs
-        if run.holders
-        and not (run.start < stop and start < run.stop)
-        and not kept.any(run.start, run.stop)
-    }
-
-    def change(holders: Callable[[int], int]) -> Spans:
-        return after.replaced(
-            run._replace(holders=holders(run.holders)) if run in free else run for run in runs
-        )
-
-    more: Sequence[Run] = ()
-    others = [each for each in ledger.all_sides if each is not side]
-    # Windows may not contain what would be copied, and a copy would end borrows.
-    room = ledger.whole[side] or not ledger.windows(side)
-    if moves and room and all(map(ledger.tracks_borrows, others)):
-        more = [run for run in free if not run.holders & mine]
-        common = reduce(and_, [run.holders | mine for run in free], ~0)
-        after = change(lambda _: common)
-    else:
-        alone = change(lambda held: mine if held & mine else held)
-        shared = change(lambda held: held & ~mine or held)
-        after = min(alone, shared, key=lambda spans: len(spans.holders))
-    # To look at all spans takes long, so the next time is when there are twice as many.
-    ledger.span_limit = max(MAX_SPANS, 2 * len(after.holders))
-    return sorted([*pieces, *more]), after
 
 
 def _with_rest(
@@ -318,13 +253,13 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
             ledger.uploads = (*ledger.uploads, *uploads)
         ledger.spans = after
         done = True
-        happened = reason and (copied or after is not before or change.between is not None)
-        if happened:
+        last = None
+        if reason and (copied or after is not before or change.between is not None):
             # Two more frames are ours: this function and its caller.
             fields = reason, before, after, copied, start, stop, *user_instruction(3)
+            last = _new(Transition, fields)
             ledger.noted = (*ledger.noted[OLDEST:], *fields)
         if ledger.loans.live or ledger.source or ledger.watch or change.between is not None:
-            last = ledger.history[-1] if happened else None
             user = _clean_up(ledger, change, revoked, last) and user
         if after.uniform is not None and ledger.follows_logs and user:
             # As `Ledger.shortcut`, so that the next access need not ask.
@@ -477,10 +412,8 @@ def _undo(
         change.undo(ledger)
 
 
-def take(
-    ledger: Ledger, side: Side, start: int, stop: int, reason: str = "", *, everything: bool = False
-) -> None:
-    """Make a side the only holder of what it shares in a range, or of everything in it."""
+def take(ledger: Ledger, side: Side, start: int, stop: int, reason: str = "") -> None:
+    """Make a side the only holder of what it shares in a range."""
     if ledger.is_alone(side, start, stop):
         return
     try:
@@ -491,28 +424,22 @@ def take(
             ledger.finish_uploads(side, MUTABLE, start, stop)
     finally:
         access = CONST if side is Side.HOST else MUTABLE
-        commit(ledger, _plan_taking, side, access, start, stop, reason, everything)
+        commit(ledger, _plan_taking, side, access, start, stop, reason)
 
 
-def _plan_taking(
-    ledger: Ledger, side: Side, _access: Access, start: int, stop: int, everything: Any
-) -> Change:
-    before, mine = ledger.spans, 1 << side
-    after = (before.put if everything else before.left_to)(start, stop, mine)
-    if after is not before:
-        after = shorten(ledger, (), after, side, start, stop, moves=False)[1]
-    return Change(side, before, after, start, stop)
+def _plan_taking(ledger: Ledger, side: Side, _access: Access, start: int, stop: int) -> Change:
+    before = ledger.spans
+    return Change(side, before, before.left_to(start, stop, 1 << side), start, stop)
 
 
 def finish_write(ledger: Ledger, side: Side, start: int, stop: int, reason: str) -> None:
     """Record that work which may write into a range of one side has ended. Takes the lock.
 
     What others have copied meanwhile may lack some of the writes. So what several sides hold is
-    this side's alone again. What another holds alone was written there since, and stays its own,
-    unless spans were ever joined: then this side gets the whole range.
+    this side's alone again. What another holds alone was written there since, and stays its own.
     """
     with ledger.lock:
-        take(ledger, side, start, stop, reason, everything=ledger.span_limit > 0)
+        take(ledger, side, start, stop, reason)
 
 
 def adopt(ledger: Ledger, side: Side, buffer: Any, announced: Collection[set[Loan]]) -> None:

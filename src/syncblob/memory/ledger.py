@@ -148,7 +148,6 @@ class Ledger(Buffers):
         "noted": "The fields of the transitions of `history`, in one tuple to save memory.",
         "shortcuts": "By side, start and stop. That of everything is valid for any part.",
         "source": "The initial contents; None for zeros, and once every byte has been used.",
-        "span_limit": "The number of spans above which some are joined; 0 if never reached.",
         "spans": "The map of the bytes: which sides hold each of them.",
         "uploads": "The asynchronous copies that later accesses may have to wait for.",
         "watch": "The const exports that `verified_const` checks, or None.",
@@ -177,7 +176,6 @@ class Ledger(Buffers):
         self.follows_logs: bool = False
         self.watch: Watch | None = None
         self.source: Source | None = None if source is None else Source(source, nbytes)
-        self.span_limit: int = 0
         self.noted: tuple[Any, ...] = ()
         self.last_used: tuple[int, Spans] | None = None
         self.lock: threading.RLock = threading.RLock()

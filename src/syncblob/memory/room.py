@@ -95,7 +95,8 @@ def set_eviction_policy(policy: Callable[[Evictable], float] | None) -> None:
     ----------
     policy
         Takes an `Evictable`, and needs no room on the device itself. None means the default: what
-        was used longest ago, weighted by the copies that bring it back. Of equal scores, the buffer that was allocated first goes first.
+        was used longest ago, weighted by the copies that bring it back. Of equal scores, the buffer
+        that was allocated first goes first.
     """
     global _policy  # noqa: PLW0603  # a setting of the process
     if policy is not None and not callable(policy):

@@ -197,17 +197,6 @@ def test_a_log_that_is_opened_is_told_of_the_next_use_of_each_side(side):
     assert memory.shortcut(side, WHOLE).readable
 
 
-@pytest.mark.parametrize("side", Side)
-def test_what_one_side_alone_holds_may_be_used_at_once_while_a_log_is_open(side):
-    memory = used(side)
-    with record_transfers() as log:
-        assert memory.shortcut(side, WHOLE).writable
-        memory.acquire(Side(1 - side), CONST, WHOLE, "use")
-        assert (len(log), log.avoided) == (1, 0)
-        memory.acquire(side, CONST, WHOLE, "use")
-        assert (len(log), log.avoided) == (1, 1)
-
-
 def test_a_log_that_another_thread_opens_meanwhile_is_told_too(monkeypatch):
     memory = used(Side.HOST)
     log = record_transfers()

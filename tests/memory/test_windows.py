@@ -530,41 +530,6 @@ def test_making_a_window_takes_no_more_steps_if_there_are_many():
     assert max(steps[-20:]) < 2 * max(steps[10:30])
 
 
-ACCESSES = st.lists(
-    st.tuples(
-        st.sampled_from([(0, 20), (0, 4), (2, 9), (8, 12), (15, 20)]),
-        st.sampled_from(["", "mutable_", "overwrite_"]),
-        st.sampled_from(["cpu", "gpu"]),
-    ),
-    max_size=15,
-)
-
-
-@pytest.mark.usefixtures("exact_parts")
-@pytest.mark.parametrize("whole", [0, 1 << 20])
-@given(before=ACCESSES, accesses=ACCESSES)
-def test_what_a_side_holds_that_another_one_used_last_is_avoided(whole, before, accesses):
-    blob = Blob(20, "uint8", device=LIMITED)
-
-    def use(reach, kind, side):
-        getattr(blob[slice(*reach)], f"{kind}{side}_data")()
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(windows, "_WHOLE", whole)
-        for access in before:
-            use(*access)
-        user, avoided = [None] * 20, []
-        with syncblob.record_transfers() as log:
-            for reach, kind, side in accesses:
-                mine, places = side == "gpu", range(*reach)
-                held = {i for i in places if blob.memory.spans.any(i, i + 1) >> mine & 1}
-                use(reach, kind, side)
-                avoided.append(len([i for i in held if user[i] == (not mine)]))
-                user[slice(*reach)] = [mine] * len(places)
-        assert log.avoided == len([nbytes for nbytes in avoided if nbytes])
-        assert log.avoided_bytes == sum(avoided)
-
-
 @pytest.mark.usefixtures("small")
 def test_pushes_go_into_windows(limited):
     blob = numbered()

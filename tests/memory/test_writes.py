@@ -346,15 +346,3 @@ def test_assigning_a_number_spares_aliases_and_uploads_of_other_elements(simulat
     assert not blob.memory.uploads[0].push.over
     del alias
     assert blob.tolist() == [6, 1]
-
-
-def test_logs_count_what_a_write_of_a_part_avoids_beside_an_alias():
-    blob = Blob((4, 2000), device="simulated")
-    blob.overwrite_cpu_data()[...] = 0
-    blob[3].mutable_gpu_data()
-    alias = np.asarray(blob[0].cpu)
-    with record_transfers() as log:
-        blob[0].gpu_data()
-        blob[0].mutable_cpu_data()
-    assert (log.uploads, log.avoided, log.avoided_bytes) == (1, 1, 8000)
-    del alias

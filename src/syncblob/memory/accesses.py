@@ -8,7 +8,6 @@ import numpy as np
 
 from syncblob.devices import Side
 from syncblob.memory.changes import commit, finish_write, plan, take
-from syncblob.memory.ledger import note_use
 from syncblob.memory.loans import BORROW, EXPOSED, SHARED, Unannounced, announce, require_announced
 from syncblob.memory.operations import searches
 from syncblob.memory.room import Shortage
@@ -102,7 +101,7 @@ def acquire(  # noqa: C901, PLR0912, PLR0913  # an access; inlined, because call
                     # Other sides hold the range, too, and lose it.
                     commit(*use)
                 elif open_logs:
-                    note_use(ledger, side, start, stop)
+                    ledger.note_use(side, start, stop)
                 if fill is None or _fill(ledger, side, start, stop, reason, buffer, fill):
                     return buffer
         except Unannounced as unannounced:

@@ -16,7 +16,7 @@ from syncblob._source_lines import user_instruction
 from syncblob.devices import Side
 from syncblob.devices.base import WRITERS
 from syncblob.memory.buffers import Window, find_window
-from syncblob.memory.ledger import OLDEST, Transition, note_arrival, note_use, noted_user
+from syncblob.memory.ledger import OLDEST, Transition
 from syncblob.memory.loans import NO_LOANS, require_announced, restore
 from syncblob.memory.operations import is_written_elsewhere, let_go, reside, running, searches
 from syncblob.memory.spans import Run, Spans
@@ -246,7 +246,10 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
         if pieces or lost or missing or change.prepare is not None or ledger.shared:
             after, window, uploads = _prepare(ledger, planner, change, reason, revoked)
         if open_logs:
-            user, epoch = _tell_logs(ledger, change, epoch)
+            user = 0
+            if counted:
+                ledger.note_use(side, start, stop)
+                user, epoch = 1 << side, ledger.epoch
         if fill is not None:
             _fill(ledger, change, window, fill, written)
         if uploads:
@@ -354,18 +357,6 @@ def _stale(ledger: Ledger, change: Change) -> int:
     """Return the sides that lose, without those that have the same buffer, but for an adoption."""
     shared = ledger.shared and change.between is None
     return change.losers & ~ledger.alike(change.side) if shared else change.losers
-
-
-def _tell_logs(ledger: Ledger, change: Change, epoch: object) -> tuple[int, object]:
-    """Tell the open logs of an access. Return which side has used everything, and the epoch."""
-    side, start, stop, pieces = change.side, change.start, change.stop, change.pieces
-    if change.copied and len(pieces) == 1 and pieces[0][:2] == (start, stop):
-        # The side held nothing of it.
-        note_arrival(ledger, side, start, stop)
-    elif change.counted:
-        note_use(ledger, side, start, stop)
-        epoch = ledger.epoch
-    return noted_user(ledger), epoch
 
 
 def _fill(

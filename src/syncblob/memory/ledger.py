@@ -141,7 +141,7 @@ class Ledger(Buffers):
         "epoch": "Replaced whenever any shortcut is revoked.",
         "follows_logs": "Whether opened logs revoke the shortcuts.",
         "last_search": "The number of searches for room when an accelerator was last used.",
-        "last_used": "While a log is open: its generation, and the side that last used each byte.",
+        "last_used": "The generation of the open log in which a side was used last, and the side.",
         "loans": "What has been handed out; see `own_loans`.",
         "lock": "Held while any of this changes.",
         "moving": "Whether bytes are moving. An access that interrupts this is refused.",
@@ -177,7 +177,7 @@ class Ledger(Buffers):
         self.watch: Watch | None = None
         self.source: Source | None = None if source is None else Source(source, nbytes)
         self.noted: tuple[Any, ...] = ()
-        self.last_used: tuple[int, Spans] | None = None
+        self.last_used: tuple[int, Side] | None = None
         self.lock: threading.RLock = threading.RLock()
         notify(self)
 
@@ -218,7 +218,7 @@ class Ledger(Buffers):
             not (spans.common(start, stop) if uniform is None else uniform) & mine
             or self.watch is not None
             or (self.uploads and self.awaits(side))
-            or (open_logs and not is_use_noted(self, side, start, stop))
+            or (open_logs and not self.is_use_noted(side))
         ):
             return _UNUSABLE
         written = self.loans.live and self.loans.writers(start, stop, ~mine)
@@ -352,6 +352,24 @@ class Ledger(Buffers):
         before = Spans.whole(self.nbytes, 0)
         self.noted = (reason, before, self.spans, "", 0, self.nbytes, *place)
 
+    def is_use_noted(self, side: Side) -> bool:
+        """Tell whether the open logs know that no other side was used since a side was."""
+        return self.last_used == (log_generation(), side) or not self.on_several_sides
+
+    def note_use(self, side: Side, start: int, stop: int) -> None:
+        """Tell the open logs of bytes that a side and the one that was used last hold already."""
+        if self.is_use_noted(side):
+            return
+        # The next use of another side is to be recorded, too.
+        self.revoke_shortcuts()
+        generation, last = self.last_used or (None, side)
+        if generation == log_generation():
+            both, runs = 1 << side | 1 << last, self.spans.runs(start, stop)
+            held = sum(run.nbytes for run in runs if run.holders & both == both)
+            if held:
+                count("avoided", held)
+        self.last_used = log_generation(), side
+
     def meet(self, side: Side, start: int, stop: int) -> None:
         """Wait for what others may do to a range, through arrays over the same buffer."""
         others = self.alike(side) & ~(1 << side)
@@ -457,57 +475,3 @@ class Ledger(Buffers):
         # With a watch, every access takes the lock.
         self.watch = Watch(self.lock, self.containing)
         self.lock = LostLock()  # type: ignore[assignment]  # stands in for the lock
-
-
-# --- the uses that a log counts -------------------------------------------------------------------
-
-
-def note_use(ledger: Ledger, side: Side, start: int, stop: int) -> None:
-    """Tell the open logs of bytes that another side used last and that this one holds already."""
-    if is_use_noted(ledger, side, start, stop):
-        return
-    # The next use of another side is to be recorded, too.
-    ledger.revoke_shortcuts()
-    last = _last_used(ledger)
-    mine, runs = 1 << side, () if last is None else last.runs(start, stop)
-    used = [run for run in runs if run.holders and run.holders != mine]
-    held = [each for run in used for each in ledger.spans.runs(*run[:2]) if each.holders & mine]
-    if held:
-        count("avoided", sum(each.nbytes for each in held))
-    note_arrival(ledger, side, start, stop)
-
-
-def note_arrival(ledger: Ledger, side: Side, start: int, stop: int) -> None:
-    """Record for the open logs that a side has got a non-empty range, and so used it last."""
-    nbytes, mine = ledger.spans.nbytes, 1 << side
-    if stop - start == nbytes:
-        last = Spans.whole(nbytes, mine)
-    else:
-        last = (_last_used(ledger) or Spans.whole(nbytes, 0)).put(start, stop, mine)
-    ledger.last_used = log_generation(), last
-
-
-def is_use_noted(ledger: Ledger, side: Side, start: int, stop: int) -> bool:
-    """Tell whether the open logs know that no other side has used a range since a side did."""
-    if not ledger.on_several_sides or start >= stop:
-        return True
-    mine, last = 1 << side, _last_used(ledger)
-    # What a side alone holds is copied before another one uses it.
-    if ledger.spans.any(start, stop) == mine:
-        return last is None or not last.any(start, stop) & ~mine
-    return last is not None and last.alike(start, stop) == mine
-
-
-def noted_user(ledger: Ledger) -> int:
-    """Return as a bit the side that, as the open logs know, used everything last; 0 if none did."""
-    last = _last_used(ledger)
-    return 0 if last is None else last.uniform or 0
-
-
-def _last_used(ledger: Ledger) -> Spans | None:
-    """Return the side that last used each byte; None if no use was noted since a log is open."""
-    if ledger.last_used is None:
-        return None
-    generation, last = ledger.last_used
-    known = generation == log_generation() and last.nbytes == ledger.spans.nbytes
-    return last if known else None

@@ -284,14 +284,13 @@ def _set_in_one_step(blob: BlobCore, full: Any, new: Any) -> None:
         memory.write(side, OVERWRITE, layout, "__setitem__", operator.setitem, ..., new)
         return
 
-    def fill(buffer: Any, written: Any = None) -> None:
+    def fill(buffer: Any, written: Any) -> None:
         into = target
         if into is None or buffer is not over:
             into = buffer.view(home, layout, writable=True, own=True)
         # No call comes between the write and the note, so that no signal handler can.
         into[...] = new
-        if written is not None:
-            written.done = True
+        written.done = True
 
     acquire(memory, side, OVERWRITE, layout, "__setitem__", fill)
 

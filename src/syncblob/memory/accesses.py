@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from syncblob.devices import Side
-from syncblob.memory.changes import commit, finish_write, plan, take
+from syncblob.memory.changes import commit, plan, take
 from syncblob.memory.loans import BORROW, EXPOSED, SHARED, Unannounced, announce, require_announced
 from syncblob.memory.operations import searches
 from syncblob.memory.room import Shortage
@@ -50,9 +50,8 @@ def acquire(  # noqa: C901, PLR0912, PLR0913  # an access; inlined, because call
     ledger, side, access, layout, reason
         The access. An overwrite of a layout with gaps is a mutable access.
     fill
-        Writes into the window, its first argument, as part of the access. What an overwrite
-        discards is kept until then: if there is a second argument, a list, it appends to it when it
-        has written.
+        Writes into the window, its first argument, as part of the access, and sets `done` of its
+        second when it has written. What an overwrite discards is kept until then.
     locked
         Whether the access makes no room, because the caller does, or holds the lock.
     announced
@@ -90,7 +89,7 @@ def acquire(  # noqa: C901, PLR0912, PLR0913  # an access; inlined, because call
                 uniform = spans.uniform
                 held = spans.common(start, stop) if uniform is None else uniform
                 use = ledger, plan, side, access, start, stop, reason, announced
-                if buffer is None or not held & mine:
+                if buffer is None or fill is not None or not held & mine:
                     return commit(*use, layout, fill)
                 if (
                     writes
@@ -102,8 +101,7 @@ def acquire(  # noqa: C901, PLR0912, PLR0913  # an access; inlined, because call
                     commit(*use)
                 elif open_logs:
                     ledger.note_use(side, start, stop)
-                if fill is None or _fill(ledger, side, start, stop, reason, buffer, fill):
-                    return buffer
+                return buffer
         except Unannounced as unannounced:
             stale = unannounced.stale
         except MemoryError as error:
@@ -132,33 +130,6 @@ def _settle_concerns(
     if ledger.uploads:
         ledger.await_uploads(side, access, start, stop)
     ledger.compare_watch(side, start, stop, writes=writes)
-
-
-def _fill(  # noqa: PLR0913, PLR0917  # an access
-    ledger: Ledger,
-    side: Side,
-    start: int,
-    stop: int,
-    reason: str,
-    buffer: Any,
-    fill: Callable[..., None],
-) -> bool:
-    """Write into a buffer that is up to date; return False if others have written there since.
-
-    A signal handler or a finaliser may use other sides, or evict this one, before and after.
-    """
-    try:
-        fill(buffer)
-    except BaseException:
-        # `fill` may have written in part, after a read on another side.
-        take(ledger, side, start, stop, reason)
-        raise
-    there = ledger.containing(side, start, stop) is buffer
-    if start < stop and not (there and ledger.spans.common(start, stop) & 1 << side):
-        return False
-    if not ledger.is_alone(side, start, stop):
-        finish_write(ledger, side, start, stop, reason)
-    return True
 
 
 def borrow(ledger: Ledger, side: Side, window: Window, layout: Layout) -> Any:

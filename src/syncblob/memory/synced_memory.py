@@ -334,12 +334,9 @@ class SyncedMemory(Ledger):
         until it has returned. So even after an interrupt the contents are the old or the new ones.
         """
 
-        def fill(buffer: Window, written: Any = None) -> None:
+        def fill(buffer: Window, written: Any) -> None:
             home = self.home(side)
             array = buffer.view(home, layout, writable=True, own=True)
-            if written is None:
-                home.compute(function, array, *args)
-                return
             # One call in C makes both calls, so that no signal handler can run between them.
             calls = partial(function, array, *args), partial(setattr, written, "done", True)  # noqa: FBT003
             try:

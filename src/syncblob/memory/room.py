@@ -8,6 +8,7 @@ was used since the last one. So the age of a buffer counts searches.
 from __future__ import annotations
 
 import gc
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -48,6 +49,10 @@ if TYPE_CHECKING:
 # The seconds for which the first in line waits, those between two tries, and the tries before which
 # no other thread was at work that it needs to give up. A thread may be between two operations.
 PATIENCE, PAUSE, IDLE = 5.0, 0.005, 6
+
+# Without a GIL, what another thread has made may be freed only when that thread runs again, or by a
+# collection: what refers to it by one, and itself by the next. An array has a view and its root.
+_COLLECTIONS = 1 if getattr(sys, "_is_gil_enabled", lambda: True)() else 4
 
 # The attribute of an error after which an operation begins again: the home that is short of room.
 _SHORT_OF = "short_of_memory"
@@ -285,22 +290,26 @@ class Shortage:
 
     def repeat(self, function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
         """Call the function again, as long as there is a reason to."""
-        within, last, thread = current(), False, threading.get_ident()
+        within, thread = current(), threading.get_ident()
         waits = within is None or within.written
+        made = last = False
         try:
             while True:
                 # Its frames refer to buffers. A program that keeps it would keep them, too.
                 self._error = self._error.with_traceback(None)
                 self._error.__context__ = None
-                if not self._make_room():
-                    if last or not waits:
+                if self._make_room():
+                    made = True
+                else:
+                    if last or not (waits or made):
                         break
                     # What has something in use waits beside the line.
                     self._stands = within is None
-                    last = not self._wait(thread)
+                    last = not (waits and self._wait(thread))
                     if last:
                         # Cycles may keep memories and arrays.
-                        gc.collect()
+                        for _ in range(_COLLECTIONS):
+                            gc.collect()
                 try:
                     return function(*args, **keywords)
                 except self._short as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -37,20 +36,6 @@ def run(capsys):
         return Result(status, *capsys.readouterr())
 
     return run
-
-
-@pytest.fixture
-def inspect_json(run):
-    """Inspect a file and return the output from JSON."""
-
-    def inspect_json(*arguments):
-        done = run("inspect", *arguments, "--json")
-        assert done.status == 0
-        assert done.err == ""
-        # NaN and Infinity are not JSON.
-        return json.loads(done.out, parse_constant=pytest.fail)
-
-    return inspect_json
 
 
 @pytest.fixture

@@ -22,7 +22,6 @@ def test_help_names_the_commands(arguments, shown, run):
 def test_help_of_a_command_fits_80_columns(command, run):
     done = run(command, "--help")
     assert done.status == 0
-    assert ("--json prints one object" in done.out) == (command == "inspect")
     assert max(map(len, done.out.splitlines())) <= 80
 
 
@@ -114,11 +113,10 @@ def test_an_interrupt_is_no_traceback(run, monkeypatch, write_model):
     assert run("inspect", write_model()) == (130, "", "")
 
 
-@pytest.mark.parametrize("flags", [[], pytest.param(["--json"], marks=pytest.mark.long)])
-def test_a_reader_that_has_seen_enough_is_no_error(write_model, flags):
+def test_a_reader_that_has_seen_enough_is_no_error(write_model):
     path = write_model(*((f"layer{i}", "ReLU", []) for i in range(4_000)))
     with subprocess.Popen(
-        [sys.executable, "-m", "syncblob", "inspect", str(path), *flags],
+        [sys.executable, "-m", "syncblob", "inspect", str(path)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     ) as process:
@@ -128,7 +126,7 @@ def test_a_reader_that_has_seen_enough_is_no_error(write_model, flags):
     assert process.returncode == 141
 
 
-@pytest.mark.parametrize("options", [[], ["--json"], ["--prototxt"]])
+@pytest.mark.parametrize("options", [[], ["--prototxt"]])
 def test_a_closed_output_is_one_line(small_model, monkeypatch, capsys, options):
     with monkeypatch.context() as patch:
         patch.setattr(sys, "stdout", None)

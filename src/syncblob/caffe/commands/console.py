@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
-import time
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TextIO
 
-from syncblob.caffe.messages.pieces import on_progress
 from syncblob.caffe.messages.string_fields import escape
 
 _GAP = "  "
-# Seconds after which work shows itself.
-_MOMENT = 0.5
 
 
 def printable(text: str, stream: TextIO | None = None) -> str:
@@ -49,54 +44,6 @@ def print_table(
     heading, *lines = map(_GAP.join, zip(*columns.values(), strict=True))
     for line in (heading, "-" * _width(heading), *lines):
         print_line(line.rstrip())
-
-
-@contextlib.contextmanager
-def progress(title: str, total: int) -> Iterator[None]:
-    """Show on a terminal how many of `total` bytes of values have been read or written."""
-    if sys.stderr is None or not sys.stderr.isatty():
-        yield
-        return
-    begin, done = time.monotonic(), 0
-    show: Callable[[int], object] | None = None
-    with contextlib.ExitStack() as shown:
-
-        def report(nbytes: int) -> None:
-            nonlocal done, show
-            done += nbytes
-            if show is None and time.monotonic() - begin > _MOMENT:
-                show = shown.enter_context(_bar(title, total))
-            if show is not None:
-                show(done)
-
-        token = on_progress.set(report)
-        try:
-            yield
-        finally:
-            on_progress.reset(token)
-
-
-@contextlib.contextmanager
-def _bar(title: str, total: int) -> Iterator[Callable[[int], object]]:
-    """Yield a function that shows how much is done; clear the line at the end."""
-    try:
-        from rich.console import Console  # optional, and only for a terminal
-        from rich.progress import Progress  # optional, and only for a terminal
-    except ImportError:
-        stream = sys.stderr
-
-        def show(done: int) -> None:
-            stream.write(f"\r{title} {min(100, 100 * done // max(1, total))} %")
-            stream.flush()
-
-        try:
-            yield show
-        finally:
-            stream.write("\r\x1b[K")
-        return
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(title, total=total)
-        yield lambda done: bar.update(task, completed=done)
 
 
 def _width(text: str) -> int:

@@ -5,14 +5,8 @@ from __future__ import annotations
 import argparse
 from textwrap import fill, indent
 
-from syncblob.caffe.commands.console import (
-    print_facts,
-    print_line,
-    print_table,
-    printable,
-    progress,
-)
-from syncblob.caffe.convert import DTYPES, Conversion, plan_conversion, writable_extensions
+from syncblob.caffe.commands.console import print_facts, print_line, printable
+from syncblob.caffe.convert import DTYPES, plan_conversion, writable_extensions
 from syncblob.formats import human_bytes, quantity
 
 SUMMARY = "convert weights to another format"
@@ -49,23 +43,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="convert only layers with matching names, such as 'conv*'; can be repeated",
     )
-    parser.add_argument(
-        "--dry-run", action="store_true", help="show what would be written, and write nothing"
-    )
 
 
 def run(arguments: argparse.Namespace) -> int:
     with plan_conversion(
         arguments.source, arguments.target, dtype=arguments.dtype, layers=arguments.layers
     ) as conversion:
-        if not arguments.dry_run:
-            with progress("converting", conversion.result.nbytes):
-                conversion.run()
-        _show(conversion, dry_run=arguments.dry_run)
-    return 0
-
-
-def _show(conversion: Conversion, *, dry_run: bool) -> None:
+        conversion.run()
     source, result = conversion.source, conversion.result
     print_facts(
         [
@@ -73,25 +57,13 @@ def _show(conversion: Conversion, *, dry_run: bool) -> None:
             ("to", f"{printable(result.path)} ({result.kind})"),
         ]
     )
-    if dry_run:
-        # BatchNorm's scale factor is new.
-        before = {name: source.tensors.get(name, blob) for name, blob in result.tensors.items()}
-        rows = [
-            {
-                "tensor": printable(name),
-                "shape": str(blob.shape),
-                "dtype": " -> ".join(dict.fromkeys((before[name].dtype.name, blob.dtype.name))),
-                "size": human_bytes(blob.nbytes),
-            }
-            for name, blob in result.tensors.items()
-        ]
-        print_table(rows, title="Tensors", right=["size"])
     blobs = result.tensors.values()
     print_line(
         f"\n{quantity(len(blobs), 'tensor')}, "
-        f"{quantity(sum(blob.size for blob in blobs), 'parameter')}, {human_bytes(result.nbytes)} "
-        f"{'would be written' if dry_run else 'written'}"
+        f"{quantity(sum(blob.size for blob in blobs), 'parameter')}, "
+        f"{human_bytes(result.nbytes)} written"
     )
     for name, text in (("Left out", conversion.left_out), ("Note", conversion.note)):
         if text:
             print_line(f"{name}: {printable(text)}")
+    return 0

@@ -5,17 +5,15 @@ from __future__ import annotations
 import argparse
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from syncblob.caffe import Layer, equal_shapes, squeezed_blobs
-from syncblob.caffe.commands.console import print_line, print_table, printable, progress
+from syncblob.caffe import Layer, blob_values, equal_shapes, squeezed_blobs
+from syncblob.caffe.commands.console import print_line, print_table, printable
 from syncblob.caffe.commands.contents import open_contents
 from syncblob.caffe.convert.weights import name_with_number
-from syncblob.caffe.messages.fields import Shape
-from syncblob.caffe.messages.pieces import BlobValues
+from syncblob.caffe.messages.fields import Array, Shape
 from syncblob.errors import ModelFileError
 from syncblob.formats import Blob
 
@@ -61,12 +59,8 @@ def run(arguments: argparse.Namespace) -> int:
     if not 0 <= arguments.tolerance < 1:
         raise ModelFileError(f"expected a --tolerance from 0 to 1, got {arguments.tolerance}")
     sides = [open_contents(path)[0] for path in (arguments.a, arguments.b)]
-    for weights in sides:
-        for reason in weights.unreadable.values():
-            raise ModelFileError(reason, path=weights.path)
-    with progress("comparing", sum(weights.nbytes for weights in sides)):
-        before, after = ([each.layer for each in weights.layers] for weights in sides)
-        compared = list(compare(before, after, arguments.tolerance))
+    before, after = ([each.layer for each in weights.layers] for weights in sides)
+    compared = list(compare(before, after, arguments.tolerance))
     if not compared:
         raise ModelFileError(
             f"expected blobs to compare, got none in this file, and none in {arguments.b}",
@@ -162,10 +156,11 @@ def _blobs(layers: Iterable[Layer]) -> dict[tuple[str, int], tuple[Blob, Shape]]
 
 def _distance(before: Blob, after: Blob) -> tuple[int, int, float, float]:
     """Compare the values of two blobs."""
+    sides = [blob_values(blob).reshape(-1) for blob in (before, after)]
     values = incomparable = 0
     maximum = largest = 0.0
-    for one, other in _pairs(before, after):
-        found = _distance_of_finite(one, other) or _distance_of_any(one, other)
+    for start in range(0, before.size, _BLOCK):
+        found = _distance_of_block(*(side[start : start + _BLOCK] for side in sides))
         values += found[0]
         incomparable += found[1]
         maximum, largest = max(maximum, found[2]), max(largest, found[3])
@@ -174,38 +169,7 @@ def _distance(before: Blob, after: Blob) -> tuple[int, int, float, float]:
     return values, incomparable, min(maximum, limit), min(largest, limit)
 
 
-def _pairs(before: Blob, after: Blob) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
-    """Yield the values of two Blobs in small parts of the same size."""
-    streams = [BlobValues(blob, blob.dtype).arrays() for blob in (before, after)]
-    parts: list[NDArray[Any]] = [np.empty(0)] * 2
-    while True:
-        for side, stream in enumerate(streams):
-            if not parts[side].size:
-                parts[side] = next(stream, parts[side]).reshape(-1)
-        one, other = parts
-        count = min(_BLOCK, one.size, other.size)
-        if not count:
-            return
-        yield one[:count], other[:count]
-        parts = [one[count:], other[count:]]
-
-
-def _distance_of_finite(one: Any, other: Any) -> tuple[int, int, float, float] | None:
-    """Compare finite real numbers as `_distance` does; return None for others."""
-    if one.dtype.kind != "f" or other.dtype.kind != "f":
-        return None
-    greatest = float(np.max([-one.min(), one.max(), -other.min(), other.max()]))
-    if not np.isfinite(greatest):
-        return None
-    values = int(np.count_nonzero(one != other))
-    if not values:
-        return 0, 0, 0.0, greatest
-    with np.errstate(over="ignore"):
-        differences = np.subtract(one, other, dtype=np.float64)
-    return values, 0, float(max(differences.max(), -differences.min())), greatest
-
-
-def _distance_of_any(one: Any, other: Any) -> tuple[int, int, float, float]:
+def _distance_of_block(one: Array, other: Array) -> tuple[int, int, float, float]:
     """Compare arrays as `_distance` does."""
     dtype = np.result_type(one, other, np.float64)
     ours, theirs = one.astype(dtype), other.astype(dtype)

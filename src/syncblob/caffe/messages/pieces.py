@@ -7,8 +7,7 @@ message precedes it. A piece is never in memory as a whole.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextvars import ContextVar
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from pathlib import Path
 from typing import NamedTuple
@@ -23,7 +22,6 @@ from syncblob.caffe.messages.fields import (
     DOUBLE_DIFF,
     LEGACY_NAMES,
     MOST_AXES,
-    Array,
     DType,
 )
 from syncblob.caffe.messages.lazy_blobs import arrays_of, find_unchanged, had_diff, origin_of
@@ -32,11 +30,6 @@ from syncblob.caffe.messages.string_fields import at_place
 from syncblob.caffe.messages.values import CHUNK
 from syncblob.caffe.messages.wire import length_header
 from syncblob.formats import Blob, is_bfloat16
-
-on_progress: ContextVar[Callable[[int], object]] = ContextVar(
-    "on_progress", default=lambda _nbytes: None
-)
-"""A function that is called with the size of values, in bytes, after these have been used."""
 
 MAX_MESSAGE = 2**31 - 1
 """The most bytes that a protobuf message can have, and that Caffe reads."""
@@ -73,14 +66,8 @@ class BlobValues(NamedTuple):
         return self.blob.size * self.dtype.itemsize
 
     def chunks(self) -> Iterator[memoryview]:
-        return (array.view(np.uint8).data for array in self.arrays())
-
-    def arrays(self) -> Iterator[Array]:
-        """Yield the values as `arrays_of` does, and report the progress."""
-        report = on_progress.get()
         for array in arrays_of(self.blob, self.dtype, diff=self.diff):
-            yield array
-            report(array.nbytes)
+            yield array.view(np.uint8).data
 
 
 Piece = bytes | FileRange | BlobValues

@@ -14,6 +14,8 @@ from operator import attrgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from syncblob._formatting import extend, human_bytes
 from syncblob._source_lines import user_line
 from syncblob.devices import HOST, Accelerator, Side, current_accelerator, home_of
@@ -23,7 +25,6 @@ from syncblob.transfers import Copying, count, open_logs, running_guards, transf
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from syncblob._layout import Layout
@@ -158,6 +159,12 @@ class Buffers:
         """Whether several sides have windows."""
         sides = [side for side in self.all_sides if self.whole[side] or self.parts.get(side)]
         return len(sides) > 1
+
+    def tracks_borrows(self, side: Side) -> bool:
+        """Whether borrows of all other sides are tracked: they have a permission to revoke."""
+        others = [each for each in self.all_sides if each is not side]
+        arrays = [window.array for each in others for window in self.windows(each)]
+        return all(isinstance(array, np.ndarray) for array in arrays)
 
     def home(self, side: int) -> Home:
         """Return the home of one side. Allocates and moves nothing."""

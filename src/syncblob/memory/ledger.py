@@ -148,6 +148,7 @@ class Ledger(Buffers):
         "noted": "The fields of the transitions of `history`, in one tuple to save memory.",
         "shortcuts": "By side, start and stop. That of everything is valid for any part.",
         "source": "The initial contents; None for zeros, and once every byte has been used.",
+        "span_limit": "The number of spans above which some are joined; 0 if never reached.",
         "spans": "The map of the bytes: which sides hold each of them.",
         "uploads": "The asynchronous copies that later accesses may have to wait for.",
         "watch": "The const exports that `verified_const` checks, or None.",
@@ -167,6 +168,7 @@ class Ledger(Buffers):
         self.device_home: Home = device if isinstance(device, Home) else home_of(device)
         super().__init__(nbytes, self.device_home, name)
         self.spans: Spans = Spans.whole(nbytes, 0)
+        self.span_limit: int = 0
         self.loans: Loans = NO_LOANS
         self.uploads: tuple[Upload, ...] = ()
         self.moving: bool = False

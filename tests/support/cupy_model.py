@@ -25,6 +25,7 @@ from cuda_model import CUDARuntimeError, Machine
 
 from syncblob._dtypes import as_dtype
 from syncblob.arrays import dlpack_capsules
+from syncblob.memory import CONST
 
 # The machine that the functions of this module use. `installed` sets it.
 _machine: Machine = Machine(0)
@@ -57,6 +58,16 @@ def launch(kernel: Callable[..., object], *arrays: ndarray, stream: Any = None) 
     handle = (get_current_stream() if stream is None else stream).ptr
     captured = _machine.stream(handle).capture is not None
     _machine.launch(handle, run_again if captured else run)
+
+
+def side_stream() -> Stream:
+    """Return a stream that is not ordered with any other."""
+    return Stream(non_blocking=True)
+
+
+def compute(blob: Any, kernel: Callable[..., object]) -> None:
+    """Compute with a Blob as an operation does: on the current stream, with its own array."""
+    blob.home.compute(launch, kernel, blob.array_in(blob.home, CONST, "test"))
 
 
 def _over(address: int, shape: Any, strides: Any, dtype: Any) -> Any:

@@ -97,6 +97,7 @@ class CudaBackend(Accelerator):
         self._cupy = cupy
         self._context = cupy.cuda.Device(index)
         self.order: Order = Order(cupy, index, _driver())
+        self.lend: Any = self.order.lend
         self._page_locked = page_locked.PageLocked(cupy.cuda.PinnedMemory, self.order.synchronize)
         self._runtime: ModuleType = cupy.cuda.runtime
         self._copy = self._runtime.memcpyAsync
@@ -173,18 +174,15 @@ class CudaBackend(Accelerator):
             allocate = self._shared_memory.allocate
         with self.order.calls():
             self._refuse_capture("an allocation")
-            buffer = self._allocated(allocate, nbytes)
+            try:
+                buffer = allocate(nbytes)
+            except self._short_of_memory as error:
+                raise self._shortage(error, nbytes) from None
             # The pool gives out memory that work on the current stream has not finished with.
             self.order.note((), buffer)
             if zeroed:
                 self.zero(buffer)
         return buffer
-
-    def _allocated(self, allocate: Callable[[int], Any], nbytes: int) -> Any:
-        try:
-            return allocate(nbytes)
-        except self._short_of_memory as error:
-            raise self._shortage(error, nbytes) from None
 
     def is_seen(self, buffer: Any) -> bool:
         """Look for the owner that all arrays over it refer to, and whether a graph uses it."""
@@ -282,8 +280,10 @@ class CudaBackend(Accelerator):
             try:
                 with self.order.calls():
                     self.order.drop_finished()
-                    buffer = self._allocated(self._page_locked.allocate, nbytes)
-            except MemoryError:
+                    buffer = self._page_locked.allocate(nbytes)
+            except self._short_of_memory as error:
+                if not isinstance(self._shortage(error), MemoryError):
+                    raise
                 return HOST.allocate(nbytes, zeroed=zeroed)
         if zeroed:
             buffer.fill(0)
@@ -484,10 +484,6 @@ class CudaBackend(Accelerator):
     def view(self, buffer: Any, layout: Layout, *, writable: bool) -> Any:
         """Return an array over a buffer, for any use. CuPy arrays are always writable."""
         return self.order.lend(self.own_view(buffer, layout, writable=writable))
-
-    def lend(self, array: Any) -> None:
-        """Record that other code uses an array, on any stream, after the work queued so far."""
-        self.order.lend(array)
 
     def own_view(self, buffer: Any, layout: Layout, *, writable: bool) -> Any:
         """Return an array over a buffer that only this package uses, through `compute`."""

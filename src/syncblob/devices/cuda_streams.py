@@ -15,7 +15,7 @@ import ctypes
 import itertools
 import sys
 import weakref
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from operator import attrgetter
 from types import SimpleNamespace
@@ -60,8 +60,7 @@ def as_stream(stream: Any) -> Any:
         return stream
     if isinstance(stream, int):
         # The version of the protocol, and the address.
-        named = SimpleNamespace(__cuda_stream__=lambda: (0, stream))
-        return Stream.from_external(named) if stream else Stream.null
+        stream = SimpleNamespace(__cuda_stream__=partial(tuple, (0, stream)))
     if hasattr(stream, "__cuda_stream__"):
         return Stream.from_external(stream)
     raise TypeError(
@@ -136,8 +135,8 @@ class Owner:
         self.memory: Any = memory
 
 
-def _nobody() -> None:
-    return None
+# Refers to no owner.
+_nobody = weakref.ref(Owner(None))
 
 
 class Order:
@@ -212,12 +211,10 @@ class Order:
         captured on it.
         """
         stream = self.current()
-        if self._current_device() == self._index and self._theirs(self._index) == stream.ptr:
-            try:
-                return None if stream.is_capturing() else stream
-            except RuntimeError:
-                # As in `is_capturing`, which is asked next.
-                return None
+        here = self._current_device() == self._index and self._theirs(self._index) == stream.ptr
+        # As in `is_capturing`, which is asked next.
+        with suppress(RuntimeError):
+            return stream if here and not stream.is_capturing() else None
         return None
 
     def torch_captures(self) -> bool:

@@ -96,7 +96,7 @@ def test_a_block_that_is_dropped_during_the_wait_is_left_to_the_next_one():
 
     def lock(nbytes):
         array = np.empty(nbytes, np.uint8)
-        return types.SimpleNamespace(ptr=array.ctypes.data, array=array)
+        return types.SimpleNamespace(ptr=array.ctypes.data, size=nbytes, array=array)
 
     locked = page_locked.PageLocked(lock, later.clear)
     blocks = [locked.allocate(1000) for _ in range(8)]

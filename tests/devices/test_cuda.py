@@ -517,13 +517,24 @@ def test_a_simulated_device_copies_from_a_cuda_device_through_the_host():
 
 @pytest.mark.parametrize("const", [False, True])
 @pytest.mark.parametrize("head", [NONE, CPU, GPU, SYNCED])
-def test_the_interface_describes_the_memory_on_the_device(const, head):
+def test_the_interface_describes_the_memory_on_the_device_each_time(const, head):
     blob = blob_in(head)
-    described = (blob.const if const else blob).__cuda_array_interface__
+    lender = blob.const if const else blob
+    described = lender.__cuda_array_interface__
     assert (described["version"], described["strides"]) == (3, None)
     assert (described["shape"], described["typestr"]) == ((2, 3), "<f4")
+    state = blob.head
+    assert state is (SYNCED if const and head in (CPU, SYNCED) else GPU)
+    with syncblob.no_transfers():
+        assert lender.__cuda_array_interface__ == described
+    assert blob.head is state
+    # One `assume_unaliased` ends the exposure of both.
+    blob.assume_unaliased()
+    with syncblob.record_transfers() as log:
+        blob.cpu_data()
+        blob.cpu_data()
+    assert log.downloads == (state is GPU)
     assert described["data"] == (blob.gpu_data().data.ptr, const)
-    assert blob.head is (SYNCED if const and head in (CPU, SYNCED) else GPU)
 
 
 def test_the_interface_names_the_current_stream():
@@ -822,24 +833,6 @@ def test_cupy_shares_the_memory_of_a_blob_of_the_host_and_the_alias_is_tracked(c
     del array
     gc.collect()
     assert not loans.of(Side.ACCELERATOR)
-
-
-@pytest.mark.parametrize("head", [NONE, CPU, GPU, SYNCED])
-@pytest.mark.parametrize("const", [False, True])
-def test_to_ask_for_the_interface_twice_is_as_to_ask_once(head, const):
-    blob = blob_in(head)
-    lender = blob.const if const else blob
-    first = lender.__cuda_array_interface__
-    state = blob.head
-    with syncblob.no_transfers():
-        assert lender.__cuda_array_interface__ == first
-    assert blob.head is state
-    # One `assume_unaliased` ends the exposure of both.
-    blob.assume_unaliased()
-    with syncblob.record_transfers() as log:
-        blob.cpu_data()
-        blob.cpu_data()
-    assert log.downloads == (state is GPU)
 
 
 def test_cupy_causes_one_warning_of_an_alias_that_it_leaves_behind(cupy):

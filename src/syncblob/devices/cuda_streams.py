@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+import math
 import sys
 import weakref
 from contextlib import contextmanager, suppress
@@ -69,10 +70,6 @@ def as_stream(stream: Any) -> Any:
     )
 
 
-# The number of a stretch that is open.
-_OPEN = float("inf")
-
-
 class Stretch:
     """The work that is queued on a stream until a point is made: an event that closes the stretch.
 
@@ -87,7 +84,8 @@ class Stretch:
     def __init__(self, stream: Any) -> None:
         self.stream: Any = stream
         self.event: Any = None
-        self.number: float = _OPEN
+        # Infinite as long as it is open.
+        self.number: float = math.inf
 
 
 # Stands for the work of other code, on any stream.
@@ -99,8 +97,6 @@ class Allocation(weakref.ref[Any]):
 
     Refers to the array that owns the memory, and counts as long as that is alive.
     """
-
-    __slots__ = ("arena", "captured", "memory", "owner", "uses")
 
     # It must not be freed before its last use on another stream.
     memory: Any
@@ -148,7 +144,6 @@ class Order:
         self.device: Any = cupy.cuda.Device(index)
         self._exchange: Callable[[Any], int] = driver.cuThreadExchangeStreamCaptureMode
         self._current_device: Callable[[], int] = cupy.cuda.runtime.getDevice
-        self._kind: type = cupy.ndarray
         self._event: Callable[[], Any] = partial(cupy.cuda.Event, disable_timing=True)
         # Returns CuPy's current stream of the device, whichever device is current.
         self.current: Callable[[], Any] = partial(cupy.cuda.get_current_stream, index)
@@ -160,11 +155,10 @@ class Order:
         self._clock = itertools.count()
         # By the address of their memory, which is not used again before `_forget`.
         self._allocations: dict[int, Allocation] = {}
-        # What must not be freed before stretches have ended, by numbers: the buffers of pushes, and
-        # memory whose arrays are gone, if other streams than that of its arena have used it. A
-        # finalizer could not keep it alive, because in cyclic garbage CuPy's event may be destroyed
-        # first.
-        self.under_way: dict[int, tuple[Iterable[Stretch], Any]] = {}
+        # What must not be freed before stretches have ended: the buffers of pushes, and memory of
+        # arrays that are gone, if other streams than that of its arena have used it. A finalizer
+        # could not keep it, because in cyclic garbage CuPy's event may be destroyed first.
+        self.under_way: dict[object, tuple[Iterable[Stretch], object]] = {}
         # The streams that Blobs were used on: CuPy's, as long as they exist, and torch's own ones.
         self._passed: WeakValueDictionary[int, Any] = WeakValueDictionary()
         self._of_torch: dict[int, Any] = {}
@@ -276,7 +270,7 @@ class Order:
                 ours.wait_event(other)
                 theirs.wait_event(reached)
 
-    # --- memory ----------------------------------------------------------------------------------
+    # --- memory and its uses ---------------------------------------------------------------------
 
     def known(self, array: Any) -> Allocation | None:
         """Return the allocation under an array; None if it is other code's."""
@@ -286,12 +280,11 @@ class Order:
     def owner_of(self, buffer: Any) -> Owner:
         """Return what arrays over a buffer keep alive."""
         known = self.known(buffer)
+        if known is None:
+            return Owner(buffer.data)
         with _adding.held:
-            owner = None if known is None else known.owner()
-            if owner is None:
-                owner = Owner(buffer.data)
-                if known is not None:
-                    known.owner = weakref.ref(owner)
+            owner = known.owner() or Owner(buffer.data)
+            known.owner = weakref.ref(owner)
         return owner
 
     def lend(self, array: Any) -> Any:
@@ -313,8 +306,6 @@ class Order:
                 known.add(key, _OTHERS)
         return array.view()
 
-    # --- uses ------------------------------------------------------------------------------------
-
     def note(  # noqa: C901, PLR0912  # inlined, because each operation calls it
         self, operands: Iterable[Any], result: Any = None, stream: Any = None
     ) -> None:
@@ -331,11 +322,11 @@ class Order:
         # Each thread has a stream of the same pointer.
         if not (captured or stream.ptr == _PER_THREAD):
             stretch = self._stretches.get(stream.ptr)
-            if stretch is None or stretch.number != _OPEN:
+            if stretch is None or stretch.number != math.inf:
                 stretch = Stretch(stream)
                 self._stretches[stretch.stream.ptr] = stretch
                 self._passed.setdefault(stretch.stream.ptr, stream)
-        kind: Any = self._kind
+        kind: Any = self._cupy.ndarray
         given: list[Any] = []
         for x in operands:
             if type(x) is kind:
@@ -383,14 +374,9 @@ class Order:
         uses = [*allocation.uses.values()]
         for each in uses:
             if each.stream.ptr not in at_once:
-                self.keep([x for x in uses if x.stream.ptr not in at_once], memory)
+                left = [x for x in uses if x.stream.ptr not in at_once]
+                self.under_way[next(self._clock)] = left, memory
                 break
-
-    def keep(self, stretches: Iterable[Stretch], *kept: Any) -> int:
-        """Keep objects until stretches have ended; return their number in `under_way`."""
-        number = next(self._clock)
-        self.under_way[number] = stretches, kept
-        return number
 
     def _close(self, stretch: Stretch) -> Any:
         """Return the event that closes a stretch, on the current device.
@@ -436,8 +422,8 @@ class Order:
     def drop_finished(self, *, wait: bool = False) -> bool:
         """Free memory whose last use is over, or wait for that; return whether there was any."""
         found = False
-        for number in [*self.under_way]:
-            stretches, _ = self.under_way.get(number, ((), None))
+        for key in [*self.under_way]:
+            stretches, _ = self.under_way.get(key, ((), None))
             try:
                 events = [each.event or self._close(each) for each in stretches]
             except BesideCaptureError:
@@ -450,7 +436,7 @@ class Order:
             elif not all(event.done for event in events):
                 # Nearly always, those after it have not happened either.
                 break
-            self.under_way.pop(number, None)
+            self.under_way.pop(key, None)
         return found
 
 

@@ -141,8 +141,7 @@ class PageLocked:
         """
         library = ctypes.CDLL(None, use_errno=True)
         library.mmap.restype = ctypes.c_void_p
-        numbers = [ctypes.c_int] * 3
-        library.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *numbers, ctypes.c_long]
+        library.mmap.argtypes = ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long
         flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_FIXED
         for start, block in self._blocks.items():
             # Small blocks may share a page, which is copied for each.

@@ -72,22 +72,61 @@ def test_a_double_buffered_loop_waits_for_no_other_work_than_that_on_its_buffer(
 
 @lazily
 @pytest.mark.parametrize("start", ["prefetch", "gpu_data"])
-def test_halves_of_a_memory_are_independent(backend, machine, start):
-    pair = Blob((2, 64), device="cuda:0")
-    pair.overwrite_cpu_data()[...] = 0
-    pair.prefetch()
+def test_parts_of_a_memory_are_independent(backend, machine, start):
+    parts = Blob((3, 64), device="cuda:0")
+    parts.overwrite_cpu_data()[...] = 0
+    parts.prefetch()
     ran: list[int] = []
-    compute(pair[0], lambda _: ran.append(0))
-    pair[0].overwrite_cpu_data()[...] = 1
-    compute(pair[1], lambda _: ran.append(1))
-    pair[0].prefetch()
+    compute(parts[0], lambda _: ran.append(0))
+    parts[0].overwrite_cpu_data()[...] = 1
+    compute(parts[1], lambda _: ran.append(1))
+    parts[0].prefetch()
     backend.synchronize()
-    compute(pair[1], lambda _: ran.append(2))
-    pair[0].overwrite_cpu_data()[...] = 2
+    compute(parts[1], lambda _: ran.append(2))
+    compute(parts[2], lambda _: ran.append(2))
+    parts[0].overwrite_cpu_data()[...] = 2
     before = machine.calls["deviceSynchronize"]
-    getattr(pair[0], start)()
+    getattr(parts[0], start)()
     assert 2 not in ran
     assert machine.calls["deviceSynchronize"] == before
+
+
+@lazily
+@pytest.mark.parametrize("lent", [False, True])
+def test_a_column_counts_as_all_that_it_reaches(machine, lent):
+    blob, stream = Blob((1 << 14, 2), device="cuda:0"), side_stream()
+    blob.overwrite_cpu_data()[...] = 1
+    blob.prefetch()
+    machine.finish()
+    if lent:
+        launch(lambda a: a.fill(5), blob[:, 1].mutable_gpu_data(), stream=stream)
+    else:
+        with stream:
+            blob[:, 1] = 5
+    assert blob[-1].cpu_data().tolist() == [1, 5]
+
+
+@lazily
+def test_a_view_that_a_function_returns_forgets_no_use(backend, machine):
+    blob, seen = Blob(8, device="cuda:0"), []
+    blob.overwrite_cpu_data()[...] = 1
+    array = blob.array_in(backend, CONST, "test")
+    with side_stream():
+        backend.compute(launch, lambda of: seen.append(of[0]), array)
+    backend.compute(lambda x: x.view(), array)
+    blob.overwrite_cpu_data()[...] = 5
+    blob.prefetch()
+    machine.finish()
+    assert seen == [1]
+
+
+@lazily
+def test_what_a_function_returns_of_others_stays_theirs(cupy, backend):
+    array, stream = cupy.zeros(3, "f4"), side_stream()
+    assert backend.compute(lambda x: (x, x.view()), array)[0] is array
+    blob = Blob.asarray(array)
+    launch(add_one, array, stream=stream)
+    assert blob.tolist() == [1] * 3
 
 
 @lazily
@@ -112,17 +151,23 @@ def test_an_upload_waits_for_a_computation_that_reads(backend, machine, kind):
     blob.mutable_cpu_data()[...] = 9
     blob.prefetch()
     assert machine.calls["deviceSynchronize"] == 0
-    machine.finish(latest_first=True)
+    # The stream of transfers comes first.
+    machine.finish()
     assert (copied.tolist() if kind == "copy" else seen[0]) == [1] * 8
     assert blob.gpu_data().tolist() == [9] * 8
 
 
 @lazily
-def test_a_download_of_a_result_waits_for_its_stream_only(backend, machine):
+@pytest.mark.parametrize("several", [False, True])
+def test_a_download_of_a_result_waits_for_its_stream_only(backend, machine, several):
     x, late = Blob(8, device="cuda:0"), []
     x.overwrite_cpu_data()[...] = 3
     array = x.array_in(x.home, CONST, "test")
-    y = fresh(Blob, backend.compute(backend.copy, array), backend)
+    if several:
+        (result,) = backend.compute(lambda array: (backend.copy(array),), array)
+    else:
+        result = backend.compute(backend.copy, array)
+    y = fresh(Blob, result, backend)
     launch(lambda: late.append(1), stream=side_stream())
     assert np.asarray(y).tolist() == [3] * 8
     assert not late
@@ -651,8 +696,9 @@ def test_an_operation_of_cupys_is_refused_in_a_graph_of_torchs(cupy, backend, st
 
 
 @pytest.mark.usefixtures("streams")
-def test_an_operation_is_captured_on_a_blocking_stream_beside_torchs_legacy_stream(cupy):
-    blob, ran, stream = at_cpu(), [], cupy.cuda.Stream()
+@pytest.mark.parametrize("non_blocking", [False, True])
+def test_an_operation_is_captured_beside_torchs_legacy_stream(cupy, non_blocking):
+    blob, ran, stream = at_cpu(), [], cupy.cuda.Stream(non_blocking=non_blocking)
     blob.gpu_data()
     with stream:
         stream.begin_capture()

@@ -113,11 +113,12 @@ def test_a_view_that_a_function_returns_forgets_no_use(backend, machine):
     array = blob.array_in(backend, CONST, "test")
     with side_stream():
         backend.compute(launch, lambda of: seen.append(of[0]), array)
-    backend.compute(lambda x: x.view(), array)
+    view = backend.compute(lambda x: x.view(), array)
     blob.overwrite_cpu_data()[...] = 5
     blob.prefetch()
     machine.finish()
     assert seen == [1]
+    del view
 
 
 @lazily

@@ -34,21 +34,19 @@ from syncblob.devices import use_device as use_device
 from syncblob.errors import *  # noqa: F403  # all of them
 from syncblob.memory import Head as Head
 from syncblob.memory import SyncedMemory as SyncedMemory
-from syncblob.memory.memory_summary import MemoryRow as MemoryRow
-from syncblob.memory.memory_summary import MemorySummary as MemorySummary
-from syncblob.memory.memory_summary import memory_summary as memory_summary
 from syncblob.memory.room import Evictable as Evictable
+from syncblob.memory.room import MemoryRow as MemoryRow
+from syncblob.memory.room import MemorySummary as MemorySummary
+from syncblob.memory.room import memory_summary as memory_summary
 from syncblob.memory.room import set_eviction_policy as set_eviction_policy
 from syncblob.transfers import Transfer as Transfer
 from syncblob.transfers.guards import compute_only_on as compute_only_on
 from syncblob.transfers.guards import max_transfers as max_transfers
 from syncblob.transfers.guards import no_transfers as no_transfers
-from syncblob.transfers.log import ManySmall as ManySmall
 from syncblob.transfers.log import Operation as Operation
-from syncblob.transfers.log import PingPong as PingPong
-from syncblob.transfers.log import Thrashing as Thrashing
 from syncblob.transfers.log import TransferLog as TransferLog
 from syncblob.transfers.log import record_transfers as record_transfers
+from syncblob.transfers.problems import Problem as Problem
 from syncblob.transfers.verify import verified_const as verified_const
 
 if TYPE_CHECKING:

@@ -114,6 +114,8 @@ def test_getitem_is_numpys(device, data, shape):
     result = blob[given_key]
     assert type(result) is Blob
     assert (result.shape, result.dtype, result.device) == (expected.shape, "f4", device)
+    basic = not any(isinstance(x, (np.ndarray, bool)) for x in np.index_exp[key])
+    assert result.memory is blob.memory or not basic
     np.testing.assert_array_equal(np.asarray(result), expected)
 
 
@@ -397,7 +399,7 @@ def test_a_const_view_refuses_every_write(of):
     writes = [
         getattr(view, f"{kind}_{side}") for kind in ("mutable", "overwrite") for side in sides
     ]
-    writes += [lambda name=name: getattr(view, f"set_{name}")(flat) for name in sides]
+    writes += [lambda side=side: getattr(view, f"set_{side}_data")(flat) for side in ("cpu", "gpu")]
     writes += [
         view.update,
         lambda: view.scale_data(2),
@@ -412,6 +414,8 @@ def test_a_const_view_refuses_every_write(of):
         lambda: view.__setitem__(Ellipsis, 1),
         lambda: view.__setitem__([0], 1),
         lambda: view.diff.__setitem__(0, 1),
+        lambda: setattr(view, "data", view.data),
+        lambda: setattr(view, "diff", view.diff),
     ]
     before = (blob.head, blob.diff_head, view.shape)
     for write in writes:
@@ -497,12 +501,6 @@ def test_mt_exchanges_the_last_two_axes_and_needs_them():
         _ = Blob(3).mT
 
 
-@pytest.mark.parametrize("axes", [(0,), (0, 0), (0, 2), (1, 0, 2), (0.5, 1)])
-def test_transpose_refuses_what_is_no_order_of_the_axes(axes):
-    with pytest.raises((ValueError, TypeError)):
-        Blob((2, 3)).transpose(*axes)
-
-
 def test_iteration_gives_views_of_the_first_axis():
     blob = blob_of(numbers(3, 2))
     for row in blob:
@@ -555,19 +553,6 @@ def test_data_and_diff_cannot_be_replaced(name, value):
     assert (blob.tolist(), blob.asum_diff()) == (numbers(2, 3).tolist(), 0)
 
 
-def test_data_and_diff_of_a_const_blob_take_no_operator():
-    blob = blob_of(numbers(2, 3))
-    const = blob.const
-    with pytest.raises(ValueError, match="const view"):
-        const.data += 1
-    with pytest.raises(ValueError, match="const view"):
-        const.diff += 1
-    for name in ("data", "diff"):
-        with pytest.raises(ValueError, match="const view"):
-            setattr(const, name, getattr(blob, name))
-    assert (blob.tolist(), blob.asum_diff()) == (numbers(2, 3).tolist(), 0)
-
-
 class One:
     """An object that Python accepts as an integer."""
 
@@ -615,28 +600,13 @@ def test_a_view_of_another_dtype_shares_the_bytes(device, dtype):
         (lambda b: b[:, :3].view("f8"), ValueError, "divisor"),
         (lambda b: b.view("u1")[:, 1:9].view("f4"), ValueError, "multiples of 4"),
         (lambda b: b[0, 0].view("i2"), ValueError, "0d"),
-        (lambda b: b.view(object), TypeError, "references"),
-        (lambda b: b[0, 0].view("V2"), ValueError, "0d"),
+        (lambda b: b.view(object), TypeError, "objects"),
         (lambda b: b.view(-1), TypeError, "dtype"),
     ],
 )
 def test_views_of_other_dtypes_that_cannot_be(make, error, message):
     with pytest.raises(error, match=message):
         make(blob_of(numbers(3, 4)))
-
-
-@pytest.mark.parametrize("device", ["cpu", "simulated"])
-@pytest.mark.parametrize(
-    "dtype", ["V4", ">f4", "S4", "M8[s]", np.dtype([("a", "i2"), ("b", "i2")]), np.ndarray]
-)
-def test_a_view_of_a_dtype_that_no_blob_has_is_a_read_only_array(device, dtype):
-    array = numbers(3, 4)
-    blob = syncblob.asarray(array, device=device, copy=True)
-    view, expected = blob.view(dtype), array.view(dtype)
-    assert (type(view), view.dtype, view.shape) == (np.ndarray, expected.dtype, expected.shape)
-    assert view.tobytes() == expected.tobytes()
-    assert not view.flags.writeable
-    assert np.shares_memory(view, blob.cpu_data())
 
 
 @pytest.mark.parametrize("device", ["cpu", "simulated"])

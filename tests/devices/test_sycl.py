@@ -126,6 +126,29 @@ def test_a_selection_without_elements_has_memory():
     assert (selected.shape, selected.tolist(), np.asarray(selected).shape) == ((0,), [], (0,))
 
 
+def test_float16_is_computed_as_precisely_as_by_numpy(dpnp):
+    del dpnp
+    ones = np.ones(3000, np.float16)
+    for function in (np.sum, np.mean, np.std, np.var, np.nanmean, np.average):
+        result = function(made(ones))
+        assert (float(result), result.dtype) == (float(function(ones)), np.float16), function
+    matrix = np.arange(6, dtype=np.float16).reshape(2, 3)
+    x, row = made(matrix), made(matrix[0])
+    for result, expected in [
+        (x @ x.T, matrix @ matrix.T),
+        (x @ row, matrix @ matrix[0]),
+        (row @ row, matrix[0] @ matrix[0]),
+        (x @ row.astype("float32"), matrix @ matrix[0].astype(np.float32)),
+        (np.vdot(x, x), np.vdot(matrix, matrix)),
+        (syncblob.tensordot(x, x.T, axes=1), matrix @ matrix.T),
+        (np.linalg.norm(x), np.linalg.norm(matrix)),
+        (syncblob.sum(made(ones)), ones.sum()),
+        (syncblob.mean(made(ones)), ones.mean()),
+        (syncblob.sum(x, dtype="float32"), matrix.sum(dtype=np.float32)),
+    ]:
+        assert (result.tolist(), result.dtype) == (expected.tolist(), expected.dtype)
+
+
 def test_a_forked_child_refuses(dpnp, kind):
     del dpnp
     blob = made([1.0])

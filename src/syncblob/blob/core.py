@@ -102,6 +102,13 @@ def fresh(cls: type[AnyBlob], array: Any, home: Home) -> AnyBlob:
     return blob
 
 
+def newest_side(blob: BlobCore, memory: SyncedMemory) -> Side:
+    """Return a side that has all newest contents of a Blob, its accelerator's if possible."""
+    holders = memory.spans.common(*blob.layout.reach)
+    sides = blob.accelerator_side(memory), *memory.all_sides
+    return next(side for side in sides if holders >> side & 1)
+
+
 class BlobCore:
     """The fields of a Blob, its memories, and arrays over them.
 
@@ -143,7 +150,7 @@ class BlobCore:
     raw_array: Any
     home: Home
     # For a fresh Blob `FRESH`, or one with the place in the user's code where the array was taken
-    # for a buffer, if it still has another owner, the entry of the history that its first write is,
+    # for a buffer, if it still has another owner, the reason and the place of its first write,
     # or the accelerator of the Blob it is a copy of.
     shortcut: Shortcut
     known_memory: SyncedMemory | None
@@ -279,8 +286,8 @@ class BlobCore:
                         expose(memory, Side.HOST, origin)
                     elif isinstance(origin, Accelerator):
                         memory.side_of(origin)
-                    elif origin is not None:
-                        memory.history = (origin,)
+                    elif type(origin) is tuple:
+                        memory.note_first_write(*origin)
                 else:
                     memory, layout = adopt(
                         array,
@@ -415,29 +422,9 @@ class BlobCore:
             if memory.holds(buffer, self.side, layout):
                 return array
 
-    def current_array(self, reason: str = "") -> Any:
-        """Return `raw_array` if it can be read as it is, else None. Allocates nothing.
-
-        `reason` is the name of an access that brings an existing array up to date, if only the copy
-        can make that fail. By default, nothing is copied.
-        """
+    def current_array(self) -> Any:
+        """Return `raw_array` if it can be read as it is, else None. Allocates nothing."""
         shortcut, array = self.shortcut, self.raw_array
-        if array is not None and reason and not shortcut.readable:
-            # With an array that is not up to date, there is a memory.
-            memory: Any = self.known_memory
-            layout = self.known_layout or self.layout
-            if memory.aliased:
-                # The copy may not stay up to date, and the caller would make another.
-                return None
-            try:
-                buffer = acquire(memory, shortcut.side, CONST, layout, reason)
-            except MemoryError:
-                # The caller begins again, with fewer arrays in use.
-                return None
-            if not shortcut.readable:
-                # Asks for the shortcut again.
-                self._attach(memory, layout)
-            return array if self.raw_array is array and buffer is shortcut.buffer else None
         if array is None or not shortcut.readable:
             shortcut, array = self._attach(self.memory, self.layout)
         return array if shortcut.readable else None
@@ -467,17 +454,6 @@ class BlobCore:
         array = self.raw_array
         return self.current_array() if array is None else array
 
-    def is_shared(self) -> bool:
-        """Return whether a write concerns other sides: copies, or aliases, which it may spare."""
-        ledger, mine = self.memory, 1 << self.side
-        uniform = ledger.spans.uniform
-        if uniform is not None and uniform != mine:
-            return True
-        reach = self.layout.reach
-        if uniform is None and ledger.spans.any(*reach) != mine:
-            return True
-        return bool(ledger.uploads or ledger.loans.aliases(*reach, ~mine))
-
     def finish_write(self, home: Home, reason: str, array: Any) -> bool:
         """Finish a write of data in a home, made through an array of `array_in`.
 
@@ -490,7 +466,7 @@ class BlobCore:
             return True
         layout, side = self.layout, held.side_of(home)
         with held.lock:
-            buffer = held.buffers.containing(side, *layout.reach)
+            buffer = held.containing(side, *layout.reach)
             known = self.raw_array is array and self.shortcut.buffer is buffer
             return held.finish_write(side, layout, reason, None if known else array)
 
@@ -571,14 +547,7 @@ class BlobCore:
     @property
     def side(self) -> Side:
         """The side of this Blob's device in the memory of data."""
-        home = self.home
-        if home is HOST:
-            return Side.HOST
-        memory = self.known_memory
-        if memory is None or memory is NO_MEMORY:
-            memory = self._make_memory()
-        # The first accelerator of a memory is that of its device.
-        return Side.ACCELERATOR if memory.device_home is home else memory.side_of(home)
+        return Side.HOST if self.home is HOST else self.accelerator_side(self.memory)
 
     def accelerator_side(self, memory: SyncedMemory) -> Side:
         """Return the side of this Blob's accelerator in a memory of its.
@@ -586,6 +555,7 @@ class BlobCore:
         That is the accelerator of its device. For the host, it is the first of the memory.
         """
         home = self.home
+        # The first accelerator of a memory is that of its device.
         if home is HOST or memory.device_home is home:
             return Side.ACCELERATOR
         return memory.side_of(home)
@@ -686,14 +656,14 @@ class BlobCore:
         buffer = acquire(memory, side, CONST, layout, reason)
         if kept is None:
             self._note_first_use(place)
-            return buffer.view(memory.buffers.homes[side], layout, writable=False)
+            return buffer.view(memory.homes[side], layout, writable=False)
         # The Blob may have another diff now, because its base shares one.
         if kept.shortcut.buffer is not buffer or not kept.shortcut.readable:
             # Asks for the shortcut again.
             self.keep_arrays(place, memory)
             kept = self.accessor_arrays[place]
         if kept is None or kept.shortcut.buffer is not buffer:
-            return buffer.view(memory.buffers.homes[side], layout, writable=False)
+            return buffer.view(memory.homes[side], layout, writable=False)
         return kept.const.view()
 
     def borrow(self, place: int, access: Access, reason: str) -> Any:
@@ -706,7 +676,7 @@ class BlobCore:
         # The Blob may have another diff now, as above.
         known = kept is not None and kept.writable is not None
         if known and diff:
-            known = kept.shortcut.buffer is memory.buffers.windows[kept.shortcut.side].whole
+            known = kept.shortcut.buffer is memory.whole[kept.shortcut.side]
         if known:
             side = kept.shortcut.side
             if not kept.shortcut.writable:
@@ -725,7 +695,7 @@ class BlobCore:
                 return array
             with memory.lock:
                 # Beside an alias of another side, no shortcut allows a write.
-                current = memory.buffers.containing(side, *layout.reach) is kept.shortcut.buffer
+                current = memory.containing(side, *layout.reach) is kept.shortcut.buffer
                 alone = memory.is_alone(side, *layout.reach)
                 if current and alone and memory.loans is loans:
                     return array
@@ -761,16 +731,14 @@ class BlobCore:
         if kept is not None and kept.shortcut.buffer is shortcut.buffer:
             entry = kept._replace(shortcut=shortcut)
         else:
-            home = memory.buffers.homes[side]
+            home = memory.homes[side]
             window = shortcut.buffer
             views = home.accessor_views(window.array, window.inner(layout))
             if views is None:
                 return
             const, writable = views
             exported = None
-            if self.readonly or (
-                window is not memory.buffers.windows[side].whole and not home.native
-            ):
+            if self.readonly or (window is not memory.whole[side] and not home.native):
                 # A borrow over a window has to be an alias there; see `accesses.borrow`.
                 writable = None
             elif layout.dtype in SUPPORTED and (layout.contiguous or not layout.backwards):

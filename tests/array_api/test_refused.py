@@ -87,9 +87,7 @@ REFUSED: list[tuple[Any, ...]] = [
             xp.permute_dims(x, None); xp.repeat(x, 1.5); xp.repeat(x, x, axis=0)
         ValueError \(-1, -1\): xp.reshape(x, (-1, -1))
         ValueError copy=False: xp.reshape(x.T, (6,), copy=False)
-        # The standard: a tuple of shifts requires a tuple of as many axes.
-        ValueError: xp.roll(x, (1, 1)); xp.roll(x, (1, 1), axis=0); xp.roll(x, (1,), axis=(0, 1));
-            xp.squeeze(x, 0)
+        ValueError: xp.squeeze(x, 0)
         IndexError: xp.squeeze(x, 2)
         # The standard: the axis of squeeze is required.
         TypeError: xp.squeeze(x, None)
@@ -98,11 +96,6 @@ REFUSED: list[tuple[Any, ...]] = [
         ValueError \(3,\): xp.matrix_transpose(o(3))
         # The standard: a number must be non-negative. NumPy treats a negative one as zero.
         ValueError at least 0, got -1: xp.tensordot(o(3, 3), o(3, 4), axes=-1)
-        # The standard: each axis of a sequence must be unique.
-        ValueError each axis once: xp.tensordot(o(3, 3), o(3, 4), axes=((0, 0), (0, 1)));
-            xp.tensordot(o(3, 3), o(3, 4), axes=((1, -1), (0, 1)))
-        IndexError axis 2 is out of range: xp.tensordot(o(3, 3), o(3, 4), axes=((2,), (0,)))
-        IndexError axis -3 is out of range: xp.tensordot(o(3, 3), o(3, 4), axes=((0,), (-3,)))
         ValueError mismatch: xp.tensordot(o(3, 3), o(3, 4), axes=((0,), (0, 1)))
         ValueError mismatch|not similar: xp.tensordot(o(3, 3), o(3, 4), axes=((0,), (1,)))
         ValueError size|dimension: xp.vecdot(o(3), o(1))
@@ -129,7 +122,6 @@ REFUSED: list[tuple[Any, ...]] = [
         {cumulative_sum cumulative_prod} ValueError axis: xp.NAME(x)
         {cumulative_sum cumulative_prod} IndexError: xp.NAME(x, axis=3)
         {cumulative_sum cumulative_prod} TypeError dtype: xp.NAME(x, axis=0, dtype='no dtype')
-        {tril triu} ValueError two axes: xp.NAME(o(3))
         {tril triu} TypeError asarray: xp.NAME(np.ones((2, 2)))
         # CuPy and dpnp have messages of their own.
         ValueError matmul|broadcast|dimension mismatch|Scalar operands|enough dimensions:

@@ -113,10 +113,7 @@ def fftfreq(n: int, /, *, d: float = 1.0, dtype: DType = None, device: OnDevice 
 
 
 def rfftfreq(n: int, /, *, d: float = 1.0, dtype: DType = None, device: OnDevice = None) -> Blob:
-    """Return the frequencies of a transform of n real elements: ascending, n // 2 + 1 of them.
-
-    The parameters are those of `fftfreq`.
-    """
+    """Return those of n real elements: ascending, n // 2 + 1 of them; see `fftfreq`."""
     return _frequencies("rfftfreq", n, d, dtype, device)
 
 

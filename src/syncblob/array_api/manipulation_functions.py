@@ -26,17 +26,12 @@ if TYPE_CHECKING:
 def broadcast_arrays(*arrays: Blob) -> tuple[Blob, ...]:
     """Broadcast Blobs to their common shape, as views; see `broadcast_to`.
 
-    Each stays on its device. An array of another library is copied, for that of the first Blob.
+    Each stays on its device. An array of another library is copied.
     """
-    operands: tuple[Any, ...] = arrays
-    if not operands:
-        return ()
-    blobs = list(require_blobs("broadcast_arrays", operands))
-    for index, x in enumerate(operands):
-        if not isinstance(x, (Blob, np.generic)):
-            # A view of the array itself would miss later writes to it.
-            like = next(other for other in operands if isinstance(other, Blob))
-            blobs[index] = blobs[index].copy().on(like.device)
+    # A view of an array of another library would miss later writes to it.
+    blobs = [
+        x if isinstance(x, Blob) else as_blob("broadcast_arrays", x, *arrays).copy() for x in arrays
+    ]
     shape = np.broadcast_shapes(*(x.shape for x in blobs))
     return tuple(broadcast_to(x, shape) for x in blobs)
 
@@ -109,12 +104,9 @@ def roll(x: Blob, /, shift: int | tuple[int, ...], *, axis: Axes = None) -> Blob
     """Shift elements along axes; elements shifted beyond one end re-enter at the other.
 
     `shift` is the number of places, towards higher indices if positive: for all axes, or a tuple
-    with one for each of the tuple `axis`, else a ValueError. `axis` None shifts the elements in C
-    order, and restores the shape.
+    with one for each of the tuple `axis`. `axis` None shifts the elements in C order, and restores
+    the shape.
     """
-    # NumPy would broadcast the two; the standard requires equal lengths.
-    if isinstance(shift, tuple) and not (isinstance(axis, tuple) and len(axis) == len(shift)):
-        raise ValueError(f"expected a tuple of {len(shift)} axes, one for each shift, got {axis!r}")
     return apply("roll", x, shift=shift, axis=axis)
 
 

@@ -66,9 +66,6 @@ def searchsorted(
     x1 = as_blob("searchsorted", x1, x2)
     if sorter is not None:
         sorter = require_indices("searchsorted", sorter, x1)
-    if side not in ("left", "right"):
-        # CuPy treats any other value as "left".
-        raise ValueError(f'expected side to be "left" or "right", got {side!r}')
     return apply(_searchsorted, x1, x2, sorter, side=side)
 
 

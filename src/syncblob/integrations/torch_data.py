@@ -21,16 +21,8 @@ __all__ = ["BlobLoader", "collate", "to_blobs"]
 def collate(batch: list[Any]) -> Any:
     """Collate samples by torch's ``default_collate``, after importing this module.
 
-    Parameters
-    ----------
-    batch
-        Blobs of one shape and dtype, or anything else that torch accepts, including tuples and
-        dicts that contain Blobs.
-
-    Returns
-    -------
-    torch.Tensor, or torch's result for other samples
-        The Blobs stacked along a new first axis; in a worker, in torch's shared memory.
+    Blobs of one shape and dtype, also within tuples and dicts, become one tensor each, with a new
+    first axis; in a worker, in torch's shared memory.
     """
     return default_collate(batch)
 

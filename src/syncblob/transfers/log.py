@@ -263,15 +263,10 @@ class TransferLog:
     def plot(self, axes: Any = None) -> Any:
         """Draw a timeline of the transfers, with a lane for uploads, downloads and peer copies.
 
-        Each line of code has a row in its lane, labelled also with the name of the Blob. The length
-        of a bar is the duration of the transfer, with a visible minimum; its height is proportional
-        to the bytes.
-
-        A pale bar is an asynchronous upload, from the call that started it until it arrived. If the
-        log records operations, they have a lane on top. A grey band marks the time in which an
-        asynchronous upload and an operation or another transfer ran at once.
-
-        Needs matplotlib: ``pip install 'syncblob[plot]'``.
+        Each line of code has a row in its lane. The height of a bar is proportional to the bytes. A
+        pale bar is an asynchronous upload, until it arrived. If the log records operations, they
+        have a lane on top. A grey band marks the time in which an asynchronous upload and an
+        operation or another transfer ran at once. Needs matplotlib: ``pip install 'syncblob[plot]'``.
 
         Parameters
         ----------
@@ -323,21 +318,6 @@ def record_transfers(*, operations: bool = False, last: int | None = None) -> Tr
     -------
     TransferLog
         A context manager that returns itself. Logs can be nested; each records all transfers.
-
-    Examples
-    --------
-    >>> import syncblob
-    >>> blob = syncblob.Blob((2, 3), device="simulated")
-    >>> blob.mutable_cpu_data()[...] = 1
-    >>> with syncblob.record_transfers() as log:
-    ...     _ = blob.gpu_data()
-    ...     _ = blob.cpu_data()
-    >>> log
-    <TransferLog: 1 upload of 24 bytes, 0 downloads of 0 bytes>
-    >>> log[0].reason
-    'gpu_data'
-    >>> log.avoided
-    1
     """
     if last is not None and operator.index(last) < 1:
         raise ValueError(f"expected a number of transfers to keep, at least 1, or None, got {last}")

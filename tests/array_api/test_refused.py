@@ -56,8 +56,6 @@ REFUSED: list[tuple[Any, ...]] = [
         IndexError: xp.sum(x, axis=3); xp.mean(x, axis=(0, -4)); xp.var(x, axis=3);
             xp.std(x, axis=3, correction=100)
         ValueError: xp.prod(x, axis=(0, 0)); xp.max(Blob(0)); xp.min(Blob((2, 0)), axis=1)
-        ValueError std .*correction=1 .*ddof=0: xp.std(x, correction=1, ddof=0)
-        ValueError var .*correction=1 .*ddof=0: xp.var(x, correction=1, ddof=0)
         # --- indexing ---
         # The standard: indices are one-dimensional integers, and several axes require `axis`.
         ValueError: xp.take(x, i); xp.take(x, xp.reshape(i, (1, 1)), axis=0);

@@ -42,9 +42,6 @@ def nonzero(x: Blob, /) -> tuple[Blob, ...]:
 
     On an accelerator this synchronizes, because the contents determine the shape of the results.
     """
-    x = as_blob("nonzero", x)
-    if not x.shape:
-        raise ValueError("nonzero expects a Blob with axes, got shape (); reshape it to (1,)")
     return apply("nonzero", x)
 
 

@@ -269,14 +269,7 @@ def import_cuda_array(x: Any, *, copy: bool | None = None) -> Any:
     interface, which has no stream, and the interface cannot describe bfloat16.
 
     If it is read-only, the array is a copy, because CuPy arrays are always writable, unless `copy`
-    is True, which leaves that to the caller.
-
-    Raises
-    ------
-    NoDeviceError
-        If CuPy cannot use a CUDA device here.
-    ValueError
-        If `copy` is False and `x` is read-only.
+    is True, which leaves that to the caller. Raises ValueError if `copy` is False then.
     """
     if not device_count():
         accelerator("cuda:0")

@@ -108,11 +108,6 @@ class BlobLoader:
     ahead
         The number of batches to upload ahead, which need that much more device memory. It must be
         0 for a loader that refills one array on `device`, because Blobs share such arrays.
-
-    Attributes
-    ----------
-    loader, device, ahead
-        The arguments.
     """
 
     def __init__(

@@ -59,10 +59,7 @@ def export(  # noqa: PLR0913  # the keywords of the protocol
     A const access sets the capsule's read-only flag. Copies always take the const path; so does
     `dl_device` naming the other side, which makes a copy.
 
-    Raises
-    ------
-    BufferError
-        If the request cannot be met, such as one for the other side without a copy.
+    Raises BufferError if the request cannot be met, such as one for the other side without a copy.
     """
     own, side = side, _named_side(memory, side, dl_device)
     reported = memory.home(side).dlpack_device

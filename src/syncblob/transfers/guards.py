@@ -58,12 +58,7 @@ class Guard(ContextDecorator):
     than it began: that ends the innermost block of this guard there, or else its latest.
     """
 
-    def __init__(
-        self,
-        max_count: int | None = None,
-        max_bytes: int | None = None,
-        device: Device | None = None,
-    ) -> None:
+    def __init__(self, max_count: int | None, max_bytes: int | None, device: Device | None) -> None:
         self._max_count = max_count
         self._max_bytes = max_bytes
         # The device that operations must run on.
@@ -167,7 +162,7 @@ def no_transfers() -> Guard:
 
     An access that needs one raises a TransferGuardError with its line, and nothing changes.
     """
-    return Guard(0)
+    return Guard(0, None, None)
 
 
 def max_transfers(count: int | None = None, bytes: int | None = None) -> Guard:  # noqa: A002  # named after what it limits
@@ -206,7 +201,7 @@ def max_transfers(count: int | None = None, bytes: int | None = None) -> Guard: 
             "max_transfers needs a count or a number of bytes, which are non-negative integers, "
             f"got count={count!r}, bytes={bytes!r}"
         )
-    return Guard(count, bytes)
+    return Guard(count, bytes, None)
 
 
 def count_transfer(direction: str, nbytes: int, reason: str, name: str) -> Sequence[_Block]:
@@ -272,7 +267,7 @@ def compute_only_on(device: Device | str) -> Guard:
         An operation that would run elsewhere raises a DeviceGuardError with its line, and nothing
         changes.
     """
-    return Guard(device=home_of(device).device)
+    return Guard(None, None, home_of(device).device)
 
 
 def require_device(device: Device, name: str, advice: str = "") -> None:

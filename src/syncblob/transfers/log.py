@@ -47,7 +47,8 @@ class Operation(NamedTuple):
 
 def _read(entry: list[Any]) -> Transfer:
     """Return the transfer of an entry of a log. Several threads may read it at once."""
-    made, arrival, _ = entry
+    made: Transfer = entry[0]
+    arrival = entry[1]
     if type(made.line) is not SourceLine:
         because = made.because and made.because()
         made = entry[0] = made._replace(line=Place(*made.line).line, because=because)
@@ -56,8 +57,7 @@ def _read(entry: list[Any]) -> Transfer:
         # A small copy arrives before the call that starts it has returned.
         made = entry[0] = made._replace(arrived=max(arrived, made.start + made.seconds))
         entry[1] = None
-    read: Transfer = made
-    return read
+    return made
 
 
 def _total(part: int, direction: str, description: str) -> Any:
@@ -167,16 +167,17 @@ class TransferLog:
         """Return one transfer, or a list of some."""
         if not isinstance(index, slice):
             return _read(self._entries[index])
-        # Without a GIL, another thread may append meanwhile.
+        return [_read(entry) for entry in self._copied(self._entries)[index]]
+
+    def _copied(self, entries: deque[Any]) -> list[Any]:
+        """Return entries of the log as they are now: another thread may append meanwhile."""
         with self._lock.held:
-            entries = list(self._entries)
-        return [_read(entry) for entry in entries[index]]
+            return list(entries)
 
     @property
     def operations(self) -> list[Operation]:
         """The operations that have run, if the log records them; see `record_transfers`."""
-        with self._lock.held:
-            entries = list(self._operations)
+        entries = self._copied(self._operations)
         for entry in entries:
             operation, moments = entry
             if moments is not None:
@@ -220,8 +221,7 @@ class TransferLog:
         back Blobs that evictions have taken away at least twice. Many small transfers, such as
         those of `Blob.item` in a loop, are at least 32 of one line, of at most 4 KiB each.
         """
-        with self._lock.held:
-            entries = list(self._entries)
+        entries = self._copied(self._entries)
         transfers = [_read(entry) for entry in entries]
         brought_back = [entry[0] for entry in entries if entry[2]]
         found = [*ping_pongs(transfers), *thrashing(brought_back), *many_small(transfers)]
@@ -266,7 +266,7 @@ class TransferLog:
         Each line of code has a row in its lane. The height of a bar is proportional to the bytes. A
         pale bar is an asynchronous upload, until it arrived. If the log records operations, they
         have a lane on top. A grey band marks the time in which an asynchronous upload and an
-        operation or another transfer ran at once. Needs matplotlib: ``pip install 'syncblob[plot]'``.
+        operation or another transfer ran at once. Needs Matplotlib, as of the extra ``plot``.
 
         Parameters
         ----------

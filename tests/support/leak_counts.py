@@ -34,7 +34,9 @@ class Held(NamedTuple):
 
 def held() -> Held:
     """Count after a garbage collection. `nbytes` is that of tracemalloc, if it is tracing."""
-    gc.collect()
+    # Without a GIL, one collection may free only what refers to the next.
+    for _ in range(1 if getattr(sys, "_is_gil_enabled", lambda: True)() else 4):
+        gc.collect()
     # References to what is gone are dropped now and then.
     lists = _notified, followers, operations._keepers, *operations._residents.values()
     for known in (*lists, verify._watches):

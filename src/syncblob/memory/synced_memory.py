@@ -368,7 +368,7 @@ class SyncedMemory(Ledger):
                 home.compute(function, array, *args)
                 return
             # One call in C makes both calls, so that no signal handler can run between them.
-            calls = partial(function, array, *args), partial(setattr, written, "done", True)
+            calls = partial(function, array, *args), partial(setattr, written, "done", 1)
             try:
                 home.compute(deque, map(operator.call, calls), 0)
             finally:

@@ -13,7 +13,8 @@ SUMMARY = "convert weights to another format"
 DESCRIPTION = f"""\
 Convert a file of weights. The extension of OUT selects the format:
 {indent(fill(", ".join(writable_extensions())), "  ")}
-OUT is replaced only if the conversion succeeds.
+A .binaryproto holds one array without a name, such as a mean. OUT is replaced
+only if the conversion succeeds.
 """
 EPILOG = """\
 A .caffemodel.h5 has Caffe's layout, any other .h5 one dataset for each tensor.
@@ -59,9 +60,10 @@ def run(arguments: argparse.Namespace) -> int:
     blobs = result.tensors.values()
     print_line(
         f"\n{quantity(len(blobs), 'tensor')}, "
-        f"{quantity(sum(blob.size for blob in blobs), 'parameter')}, {human_bytes(result.nbytes)} "
-        f"written"
+        f"{quantity(sum(blob.size for blob in blobs), 'parameter')}, "
+        f"{human_bytes(result.nbytes)} written"
     )
-    if conversion.left_out:
-        print_line(f"Left out: {printable(conversion.left_out)}")
+    for name, text in (("Left out", conversion.left_out), ("Note", conversion.note)):
+        if text:
+            print_line(f"{name}: {printable(text)}")
     return 0

@@ -25,7 +25,6 @@ from syncblob.caffe.files.caffe_hdf5 import is_too_dense
 from syncblob.caffe.messages.fields import Array, Write
 from syncblob.caffe.messages.lazy_blobs import has_values
 from syncblob.caffe.messages.open_file import OpenFile, stream_of
-from syncblob.caffe.messages.pieces import on_progress
 from syncblob.caffe.messages.values import CHUNK, Runs, StridedValues
 from syncblob.errors import ModelFileError
 from syncblob.formats import Blob, as_dtype, import_optional, is_bfloat16
@@ -179,7 +178,6 @@ def plan(weights: Weights) -> Write:
         state = OrderedDict()
         for name, blob in weights.tensors.items():  # torch.save needs all tensors at once
             state[name] = _tensor(torch, blob_values(blob))
-            on_progress.get()(blob.nbytes)
         # Given a path, torch would store its name in the file, but the name is temporary.
         with path.open("wb") as file:
             torch.save(state, file)

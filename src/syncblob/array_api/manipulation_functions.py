@@ -26,12 +26,15 @@ if TYPE_CHECKING:
 def broadcast_arrays(*arrays: Blob) -> tuple[Blob, ...]:
     """Broadcast Blobs to their common shape, as views; see `broadcast_to`.
 
-    Each stays on its device. An array of another library is copied.
+    Each stays on its device. An array of another library is copied, for that of the first Blob.
     """
-    # A view of an array of another library would miss later writes to it.
-    blobs = [
-        x if isinstance(x, Blob) else as_blob("broadcast_arrays", x, *arrays).copy() for x in arrays
-    ]
+    operands: tuple[Any, ...] = arrays
+    blobs = [as_blob("broadcast_arrays", x, *operands) for x in operands]
+    for index, x in enumerate(operands):
+        if not isinstance(x, (Blob, np.generic)):
+            # A view of the array itself would miss later writes to it.
+            like = next(other for other in operands if isinstance(other, Blob))
+            blobs[index] = blobs[index].copy().on(like.device)
     shape = np.broadcast_shapes(*(x.shape for x in blobs))
     return tuple(broadcast_to(x, shape) for x in blobs)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,14 +27,11 @@ def collate(batch: list[Any]) -> Any:
     return default_collate(batch)
 
 
-def _collate_blobs(
-    batch: Sequence[Blob], *, collate_fn_map: dict[Any, Callable[..., Any]] | None = None
-) -> torch.Tensor:
-    functions = default_collate_fn_map if collate_fn_map is None else collate_fn_map
+def _collate_blobs(batch: Sequence[Blob], *, collate_fn_map: dict[Any, Any]) -> torch.Tensor:
     # Torch has no negative strides.
     blobs = [blob.copy() if any(step < 0 for step in blob.strides) else blob for blob in batch]
     tensors = [torch.utils.dlpack.from_dlpack(blob.const) for blob in blobs]
-    stacked: torch.Tensor = functions[torch.Tensor](tensors, collate_fn_map=functions)
+    stacked: torch.Tensor = collate_fn_map[torch.Tensor](tensors, collate_fn_map=collate_fn_map)
     return stacked
 
 

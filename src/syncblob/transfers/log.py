@@ -6,7 +6,6 @@ import operator
 from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, overload
 
 from syncblob._formatting import noun, quantity
@@ -47,8 +46,7 @@ class Operation(NamedTuple):
 
 def _read(entry: list[Any]) -> Transfer:
     """Return the transfer of an entry of a log. Several threads may read it at once."""
-    made: Transfer = entry[0]
-    arrival = entry[1]
+    made, arrival, _ = entry
     if type(made.line) is not SourceLine:
         because = made.because and made.because()
         made = entry[0] = made._replace(line=Place(*made.line).line, because=because)
@@ -57,7 +55,8 @@ def _read(entry: list[Any]) -> Transfer:
         # A small copy arrives before the call that starts it has returned.
         made = entry[0] = made._replace(arrived=max(arrived, made.start + made.seconds))
         entry[1] = None
-    return made
+    read: Transfer = made
+    return read
 
 
 def _total(part: int, direction: str, description: str) -> Any:
@@ -237,7 +236,7 @@ class TransferLog:
         parts = [totals]
         if len(self) < count:
             parts.append(f"  the last {len(self)} of {quantity(count, 'transfer')}:")
-        rows = groups(self, attrgetter("direction", "reason", "line", "name"))
+        rows = groups(self, "direction", "reason", "line", "name")
         for key, of in sorted(rows.items(), key=lambda row: -bytes_of(row[1])):
             direction, reason, line, name = key
             named = f" of {name}" if name else ""

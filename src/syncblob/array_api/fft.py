@@ -48,9 +48,6 @@ Axes = Sequence[int] | None
 _OF_REAL = {"rfft", "ihfft", "rfftn"}
 
 
-# --- transforms ----------------------------------------------------------------------------------
-
-
 def fft(x: Blob, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Blob:
     """Transform one axis: complex to complex."""
     return _of_one_axis("fft", x, n, axis, norm)

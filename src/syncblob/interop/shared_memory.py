@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from syncblob.memory.ledger import Ledger
 
-
 _patching = Lock()
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from benchmarks import (
+    array_api,
     files,
     import_time,
     interop,
@@ -14,6 +15,7 @@ from benchmarks import (
     objects,
     ordinary,
     pipeline,
+    shared,
     states,
     streaming,
     transfers,
@@ -24,6 +26,7 @@ from benchmarks.tables import as_markdown
 from benchmarks.timing import Timer
 
 GROUPS: dict[str, Callable[[Timer], Measured]] = {
+    "array_api": array_api.measure,
     "calls": ordinary.measure,
     "files": files.measure,
     "import_time": import_time.measure,
@@ -32,6 +35,7 @@ GROUPS: dict[str, Callable[[Timer], Measured]] = {
     "objects": objects.measure,
     "pipeline": pipeline.measure,
     "regions": pipeline.measure_parts,
+    "shared": shared.measure,
     "states": states.measure,
     "streaming": streaming.measure,
     "transfers": transfers.measure,

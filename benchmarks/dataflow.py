@@ -35,7 +35,7 @@ class Buffer(NamedTuple):
 class Use(NamedTuple):
     """The use of a buffer, or of a part of it, by a step.
 
-    `name`: the buffer.
+    `name`: the buffer. ``"weights.diff"`` is the gradient of the buffer ``"weights"``.
     `intent`: read, read and write, or overwrite everything without reading.
     `part`: the index of the part; None for all.
     """

@@ -1,14 +1,17 @@
-"""Files of 1 GiB: rows, tensors, differences."""
+"""Files of 1 GiB and nets of 16,000 layers: rows, tensors, differences, and how work grows."""
 
 from __future__ import annotations
 
 import contextlib
+import copy
+import gc
 import io
 import itertools
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,12 +22,13 @@ from benchmarks.calls import traced
 from benchmarks.files import parsed
 from benchmarks.rows import Goal, Measured, Row
 from benchmarks.timing import Timer
-from syncblob import Layer, ModelFile, save_model
+from syncblob import Layer, ModelFile, SolverState, open_model, save_model, save_solver_state
 from syncblob.caffe.commands import main
-from syncblob.caffe.convert import convert, open_weights
+from syncblob.caffe.convert import convert, open_weights, save_weights
 
 SHAPE, BRIEF_SHAPE, TENSORS = (16384, 4096), (1024, 64), 4
 ROWS = slice(100, 110)
+COUNTS, BRIEF_COUNTS = (1000, 4000, 16000), (10, 20, 40)
 MEBI = 1 << 20
 
 
@@ -104,6 +108,7 @@ def measure(timer: Timer) -> Measured:
             for path in paths:
                 path.unlink()
         found = [row for each in rows.values() for row in each]
+        found += _growth(folder, BRIEF_COUNTS if timer.brief else COUNTS)
     return Measured(found, notes)
 
 
@@ -203,3 +208,82 @@ def _read_both(paths: list[Path], opener: Callable[[Path], Reader]) -> None:
     for path in paths:
         for _ in range(1 if path.suffix == ".caffemodel" else TENSORS):  # protobuf reads all
             _whole(opener, path)()
+
+
+# --- growth --------------------------------------------------------------------------------------
+
+
+def _growth(folder: Path, counts: tuple[int, ...]) -> Iterator[Row]:
+    """Yield the exponents of the growth of commands and edits with the number of layers."""
+    seconds: dict[str, list[float]] = {}
+    for count in counts:
+        for name, call in _work(folder, count).items():
+            gc.collect()
+            # The collector passes over all objects when their number has grown by a quarter. Beside
+            # those of the whole process, small counts would get by without a pass.
+            gc.freeze()
+            start = time.process_time()
+            call()
+            seconds.setdefault(name, []).append(time.process_time() - start)
+            gc.unfreeze()
+    section = f"exponent of the growth from {counts[0]:,} to {counts[-1]:,} layers"
+    for name, times in seconds.items():
+        exponent = np.polyfit(np.log(counts), np.log(np.maximum(times, 1e-6)), 1)[0]
+        yield Row(section, name, float(exponent), unit="power", goal=Goal(1.2, "value"))
+
+
+def _work(folder: Path, count: int) -> Mapping[str, Callable[[], object]]:
+    ones = np.ones(4, np.float32)
+    layers = [Layer(f"a{number}", "Scale", ["x"], ["x"], [ones]) for number in range(count)]
+    path = folder / "net.caffemodel"
+    save_model(ModelFile("net", layers), path)
+    opened, edited = open_model(path), ModelFile("net", layers)
+    state = SolverState(1, "net", 0, [ones] * count)
+
+    def add() -> None:
+        model = ModelFile("net", layers[:1])
+        for layer in layers[1:]:
+            model.add(layer, before="a0")
+
+    def edit() -> None:
+        for number in range(0, count - 2, 3):
+            edited.rename(f"a{number}", f"b{number}")
+            edited[f"a{number + 1}"] = layers[0]
+            del edited[f"a{number + 2}"]
+
+    def save_edited(name: str) -> None:
+        with open_weights(folder / name) as weights:
+            next(iter(weights.tensors.values()))[...] = 2
+            save_weights(weights, folder / name)
+
+    def save_state(name: str) -> None:
+        save_solver_state(state, folder / name)
+        _run("diff", folder / name, folder / name)
+
+    names = [f"top{number}" for number in range(count)]
+    data = Layer("data", "Input", [], ["data"])
+    data.proto.input_param.shape.add().dim.extend([2, 3])
+    tops = [data, Layer("split", "Split", ["data"], names), Layer("c", "Concat", names, ["out"])]
+    chain = [data, *(Layer(f"r{number}", "ReLU", ["data"], ["data"]) for number in range(count))]
+    work: dict[str, Callable[[], object]] = {
+        "open_model": partial(open_model, path),
+        "save_model": partial(save_model, ModelFile("net", layers), folder / "x.caffemodel"),
+        "add": add,
+        "rename, replace, del": edit,
+        "copy.deepcopy": partial(copy.deepcopy, opened),
+        "copy_trained_layers_from": partial(opened.copy_trained_layers_from, path),
+        "infer_shapes": ModelFile("", chain).infer_shapes,
+        "infer_shapes, tops of one layer": ModelFile("", tops).infer_shapes,
+        "inspect": partial(_run, "inspect", path),
+        "inspect --stats": partial(_run, "inspect", path, "--stats"),
+        "inspect --prototxt": partial(_run, "inspect", path, "--prototxt"),
+        "diff": partial(diff, path, path),
+        "diff, a state": partial(save_state, "x.solverstate"),
+    }
+    for extension in ("safetensors", "npz", "h5", "caffemodel.h5", "pt"):
+        name = f"y.{extension}"
+        with contextlib.suppress(ModuleNotFoundError):
+            convert(path, folder / f"try.{extension}", layers="a0")
+            work[f"convert to .{extension}"] = partial(convert, path, folder / name)
+            work[f"save_weights, .{extension}"] = partial(save_edited, name)
+    return work

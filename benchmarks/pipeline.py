@@ -102,10 +102,13 @@ def bytes_moved(program: Program, device: str) -> tuple[int, Results]:
 
 def run_on_blobs(program: Program, device: str) -> Results:
     """Run on Blobs. A step only accesses its buffers; there are no explicit copies."""
-    blobs = {
+    blobs: dict[str, Blob] = {
         name: Blob(buffer.shape, buffer.dtype, device=device)
         for name, buffer in program.buffers.items()
+        if not name.endswith(".diff")
     }
+    for name in program.buffers.keys() - blobs.keys():
+        blobs[name] = blobs[name.removesuffix(".diff")].diff
     libraries = {"host": np, "device": _cupy() if device.startswith("cuda") else np}
     for step in program.steps:
         arrays = (_access(use.of(blobs[use.name]), step.side, use) for use in step.uses)

@@ -15,8 +15,8 @@ FRAMES, HALO, BATCHES = 16, 2, 32
 
 
 def whole(*, brief: bool = False) -> list[Program]:
-    """Return inference on images."""
-    return [inference(3, 4, 8) if brief else inference()]
+    """Return inference on images, and training."""
+    return [inference(3, 4, 8), training(2, 5, 4, 6)] if brief else [inference(), training()]
 
 
 def parts(*, brief: bool = False) -> list[Program]:
@@ -92,6 +92,63 @@ def inference(count: int = 16, batch: int = 128, hidden: int = 512) -> Program:
         add("device", "images weights1 weights2 hidden= scores=", layers)
         add("device", "scores table=", _copy, table=rows)
         add("host", "scores labels=", label, labels=rows)
+    return program
+
+
+# --- training -------------------------------------------------------------------------------------
+
+
+def training(epochs: int = 3, count: int = 16, batch: int = 128, features: int = 1024) -> Program:
+    """Return logistic regression in batches, with schedule, clipping and snapshots on the host."""
+    program = Program(
+        "training",
+        {
+            "examples": Buffer((count * batch, features)),
+            "targets": Buffer((count * batch, CLASSES)),
+            "weights": Buffer((features, CLASSES)),
+            "weights.diff": Buffer((features, CLASSES)),
+            "momentum": Buffer((features, CLASSES)),
+            "outputs": Buffer((batch, CLASSES)),
+            "rate": Buffer((1,)),
+            "snapshots": Buffer((epochs, features, CLASSES)),
+        },
+        ("weights", "snapshots"),
+    )
+
+    def schedule(epoch: int, _xp: Any, rate: Any) -> None:
+        rate[...] = 0.1 / (1 + epoch)
+
+    def forward(xp: Any, examples: Any, weights: Any, outputs: Any) -> None:
+        xp.matmul(examples, weights, out=outputs)
+        outputs -= outputs.max(axis=1, keepdims=True)
+        xp.exp(outputs, out=outputs)
+        outputs /= outputs.sum(axis=1, keepdims=True)
+
+    def backward(xp: Any, examples: Any, targets: Any, outputs: Any, diff: Any) -> None:
+        xp.matmul(examples.T, outputs - targets, out=diff)
+        diff *= np.float32(1 / len(examples))
+
+    def clip(_xp: Any, diff: Any) -> None:
+        diff *= np.float32(min(1.0, 1.0 / float(np.linalg.norm(diff))))
+
+    def step(_xp: Any, rate: Any, diff: Any, momentum: Any, weights: Any) -> None:
+        momentum *= np.float32(0.9)
+        momentum += rate * diff
+        weights -= momentum
+
+    add = program.add
+    add("host", "examples= targets= weights=", _fill(0.1))
+    for epoch in range(epochs):
+        add("host", "rate=", partial(schedule, epoch))
+        for number in range(count):
+            rows = slice(number * batch, (number + 1) * batch)
+            add("device", "examples weights outputs=", forward, examples=rows)
+            uses = "examples targets outputs weights.diff="
+            add("device", uses, backward, examples=rows, targets=rows)
+            if number % 4 == 0:
+                add("host", "weights.diff+", clip)
+            add("device", "rate weights.diff momentum+ weights+", step)
+        add("host", "weights snapshots=", _copy, snapshots=slice(epoch, epoch + 1))
     return program
 
 

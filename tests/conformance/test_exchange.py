@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import sys
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ import pytest
 
 import conformance.exchange.__main__ as driver
 from conformance.exchange import page
-from conformance.exchange.cells import DTYPES
+from conformance.exchange.cells import DTYPES, FORMS, LAYOUTS, STATES, Given, array_in
 from conformance.exchange.measure import Adapter, recorded_protocols
 from conformance.exchange.results import NEGATIVE, faults, outcome, results_of
 from syncblob import Blob
@@ -35,7 +36,7 @@ def test_the_page_is_made_of_the_results():
 def test_the_results_are_those_of_many_libraries_and_small():
     texts = {name: (page.RESULTS / f"{name}.json").read_text("utf-8") for name in LIBRARIES}
     assert {path.stem for path in page.RESULTS.glob("*.json")} == {*LIBRARIES}
-    assert len(LIBRARIES) >= 25
+    assert len(LIBRARIES) >= 30
     assert sum(map(len, texts.values())) < 300_000
     for name, text in texts.items():
         assert text == page.as_json(json.loads(text)), name
@@ -65,7 +66,7 @@ def test_an_adapter_is_short_and_pins_what_it_requires(name):
 def test_the_libraries_that_ignore_read_only_are_no_code_of_the_user():
     """So that `verified_const` names them."""
     careless = {name for name, x in page.results().items() if "ignores that" in json.dumps(x)}
-    assert {"paddle", "torch", "warp"} <= careless <= _LIBRARIES
+    assert {"paddle", "taichi", "torch", "warp"} <= careless <= _LIBRARIES
 
 
 # --- measuring -----------------------------------------------------------------------------------
@@ -188,6 +189,20 @@ def test_the_protocols_are_recorded_from_outside_only():
     assert "recorded" not in Blob.__array__.__qualname__
 
 
+@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_given_blob_is_an_ndarray_of_that_layout(layout, state):
+    for dtype, form in itertools.product(DTYPES, FORMS):
+        blob = Given((3, 4), dtype, layout, state, form).blob
+        array = array_in((3, 4), dtype, layout, writable=True)
+        assert (blob.shape, blob.strides, blob.dtype) == (array.shape, array.strides, array.dtype)
+        assert blob.flags.writeable == (form == "writable" and array.flags.writeable)
+        address = {"at 16 bytes": 16}.get(layout, 0)
+        if layout in {"C", "at 16 bytes", "at 64 bytes"}:
+            assert array.ctypes.data % 64 == np.asarray(blob).ctypes.data % 64 == address
+        np.testing.assert_array_equal(np.asarray(blob), array)
+
+
 # --- what is our fault ---------------------------------------------------------------------------
 
 RIGHT = {
@@ -261,6 +276,12 @@ def test_a_call_that_ends_the_process_is_named_without_its_cells(monkeypatch):
     assert found["given"]["take(b)"] == [("memory=shared", "*", "*", "*", "*")]
     assert found["given"]["copy(b)"] == [("memory=shared", "*", "*", "*", "*")]
     assert found["cells"] == 4
+
+
+def test_a_library_that_cannot_be_imported_is_not_measured(monkeypatch):
+    monkeypatch.setattr(driver, "_lines", lambda *_: iter(()))
+    with pytest.raises(driver.NotMeasuredError, match="before the first cell"):
+        driver.measured("numpy", Path("python"))
 
 
 def test_results_have_a_short_message_for_each_error():

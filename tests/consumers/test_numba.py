@@ -1,19 +1,105 @@
-"""Ufuncs of Numba's, and its simulator of CUDA."""
+"""Numba's compiled functions of Blobs."""
 
 import os
 import subprocess
 import sys
+import tomllib
+from importlib import import_module
+from pathlib import Path
 
+import numpy as np
 import pytest
 from made_blobs import blob_in, values
 
+import syncblob
 from syncblob import Head
 
 pytest.importorskip("numba")
 
-from numba import vectorize  # it may be missing
+from numba import njit, vectorize  # it may be missing
+from numba.core.errors import NumbaError  # it may be missing
 
-_, CPU, GPU, *_ = Head
+_, CPU, GPU, SYNCED, *_ = Head
+VIEWS = {
+    "all": lambda x: x,
+    "T": lambda x: x.T,
+    "gaps": lambda x: x[:, ::2],
+    "reversed": lambda x: x[::-1, ::-1],
+    "no axes": lambda x: x[1, 2, ...],
+    "no elements": lambda x: x[:0],
+}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def registered():
+    """Call the entry point for Numba, which an older installation may not have."""
+    with (Path(__file__).parents[2] / "pyproject.toml").open("rb") as file:
+        points = tomllib.load(file)["project"]["entry-points"]["numba_extensions"]
+    module, _, function = points["init"].partition(":")
+    getattr(import_module(module), function)()
+
+
+@njit
+def total(x):
+    result = x.dtype.type(0)
+    for value in x.flat:
+        result += value
+    return result
+
+
+@njit
+def rows(x, y, which):
+    chosen = x if which else y
+    return chosen[1:] * 2
+
+
+@njit
+def double(x):
+    for index in np.ndindex(x.shape):
+        x[index] *= 2
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_a_blob_is_read_on_the_host(view):
+    blob = blob_in(GPU)
+    assert total(VIEWS[view](blob)) == VIEWS[view](values()).sum()
+    assert blob.head is not CPU
+    assert total(VIEWS[view](blob.const)) == VIEWS[view](values()).sum()
+
+
+def test_blobs_and_arrays_take_each_others_place():
+    blob = blob_in(GPU)
+    for x, y in ((blob, values()), (values(), blob), (blob, blob.cpu)):
+        for which in (True, False):
+            assert rows(x, y, which).tolist() == (2 * values()[1:]).tolist()
+
+
+def test_a_side_is_written_and_the_alias_ends_with_the_call():
+    blob = blob_in(SYNCED)
+    double(blob.cpu)
+    assert (blob.head, blob.gpu_data().tolist()) == (CPU, (2 * values()).tolist())
+    double(blob.gpu)
+    assert (blob.head, blob.tolist()) == (GPU, (4 * values()).tolist())
+    assert not blob.memory.aliased
+
+
+@pytest.mark.parametrize("lend", [lambda x: x, lambda x: x.const.cpu, lambda x: x.cpu.const])
+def test_what_is_const_is_not_written(lend):
+    blob = blob_in(SYNCED)
+    with pytest.raises(NumbaError, match="readonly"):
+        double(lend(blob))
+    assert (blob.head, blob.tolist()) == (SYNCED, values().tolist())
+
+
+def test_a_refusal_is_raised_as_it_is():
+    blob = blob_in(GPU)
+    with syncblob.no_transfers(), pytest.raises(syncblob.TransferGuardError, match="__array__"):
+        total(blob)
+    assert total(blob) == values().sum()
+    with pytest.raises(TypeError, match="No matching definition"):
+        njit("float32(float32[:,:])")(total.py_func)(blob.cpu)
+    with pytest.raises(NumbaError, match="bfloat16"):
+        total(blob_in(CPU, "bfloat16"))
 
 
 def test_ufuncs_of_numbas_give_blobs():

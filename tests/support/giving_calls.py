@@ -198,7 +198,7 @@ einx | CONST | GRAY | einx.sum('a [b]', b)
 vector | CONST | NUMBERS | vectors * b | (vector.array({'x': NUMBERS, 'y': NUMBERS}) * b).x
 pymoo | CONST | np.eye(8)[:, :2] | problem.evaluate(b) | get_problem('zdt1', n_var=2).evaluate(b)
 warp | ALIAS | NUMBERS | wp.launch(kernel, …, inputs=[b]) | wp.launch(doubling(), 8, inputs=[b])
-numba | ALIAS | GRAY | njit(…)(b), which writes | njit(lambda y: y.fill(2))(b)
+numba | SIDE | GRAY | njit(…)(b), which writes | njit(lambda y: y.fill(2))(b)
 jax | ITSELF | GRAY | jnp.einsum(…, b, b) | jnp.einsum('ij,ij->i', b, b)
 jax | CONST | GRAY | jax.jit(jnp.sin)(b) | jax.jit(jax.numpy.sin)(b)
 # tables and plots

@@ -1,0 +1,15 @@
+"""Awkward Array."""
+
+import awkward as ak
+import numpy as np
+
+REQUIRES = ["awkward==2.14.0", "numpy==2.4.6"]
+GROUP = "tables"
+TAKES = ["ak.from_dlpack(b)", "ak.from_numpy(np.asarray(b))", "ak.Array(b)"]
+
+
+def back(x):
+    return ak.to_numpy(x)
+
+
+make = ak.from_numpy

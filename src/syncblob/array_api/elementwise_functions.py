@@ -131,14 +131,6 @@ trunc: _One = _one(np.trunc, "Round towards zero to integers, keeping the dtype 
 
 name_made_functions(globals())
 
-# What `help` and the documentation show: the scalars that each function takes.
-_SCALARS = {"_Bools": "bool", "_Ints": "int", "_Reals": "float", "_Numbers": "complex"}
-for _name, _type in __annotations__.items():
-    if _type in _SCALARS:
-        globals()[_name].__annotations__.update(
-            dict.fromkeys(("x1", "x2"), f"Blob | {_SCALARS[_type]}")
-        )
-
 
 def clip(x: Blob, /, min: float | Blob | None = None, max: float | Blob | None = None) -> Blob:
     """Clip real elements to the range from `min` to `max`, scalars or Blobs; None for no bound.

@@ -98,9 +98,6 @@ def ihfft(x: Blob, /, *, n: int | None = None, axis: int = -1, norm: Norm = "bac
     return _of_one_axis("ihfft", x, n, axis, norm)
 
 
-# --- frequencies ---------------------------------------------------------------------------------
-
-
 def fftfreq(n: int, /, *, d: float = 1.0, dtype: DType = None, device: OnDevice = None) -> Blob:
     """Return the frequencies of a transform of n elements: zero first, with shape (n,).
 
@@ -122,9 +119,6 @@ def fftshift(x: Blob, /, *, axes: int | Axes = None) -> Blob:
 def ifftshift(x: Blob, /, *, axes: int | Axes = None) -> Blob:
     """Swap the halves of axes back: the inverse of `fftshift`."""
     return _apply("ifftshift", x, axes=axes)
-
-
-# --- how -----------------------------------------------------------------------------------------
 
 
 def _apply(name: str, x: Any, **keywords: Any) -> Any:

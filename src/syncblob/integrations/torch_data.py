@@ -48,20 +48,10 @@ def to_blobs(batch: Any, device: Device | str | None = None) -> Any:
     tensor is on a device that Blobs do not support, such as meta; NoDeviceError if the device is
     not available.
 
-    Parameters
-    ----------
-    batch
-        A tensor, an array, a Blob, or lists, tuples and dicts that contain them. Other objects are
-        unchanged.
-    device
-        The device of the Blobs; None for the default device.
-
-    Returns
-    -------
-    Any
-        Blobs in lists, tuples and dicts of the same types and with the same attributes. Arrays
-        already on `device` are shared. Host arrays are copied once, to page-locked memory for a
-        CUDA device, so that the upload is asynchronous.
+    A batch is a tensor, an array, a Blob, or lists, tuples and dicts that contain them, which keep
+    their types and attributes. Other objects are unchanged. Arrays already on `device`, None for
+    the default device, are shared. Host arrays are copied once, to page-locked memory for a CUDA
+    device, so that the upload is asynchronous.
     """
     target = home_of(device).device
 

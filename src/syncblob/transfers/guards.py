@@ -168,32 +168,8 @@ def no_transfers() -> Guard:
 def max_transfers(count: int | None = None, bytes: int | None = None) -> Guard:  # noqa: A002  # named after what it limits
     """Limit the transfers inside a ``with`` block, or in each call of a decorated function.
 
-    Parameters
-    ----------
-    count
-        The maximal number of transfers.
-    bytes
-        The maximal number of bytes, in total.
-
-    Returns
-    -------
-    Guard
-        Its `count` and `nbytes` are those of the block. An access that would exceed a limit raises
-        a TransferGuardError with its line, and nothing changes.
-
-    Examples
-    --------
-    >>> import syncblob
-    >>> @syncblob.max_transfers(count=1)
-    ... def total(blob):
-    ...     return blob.gpu_data().sum()
-    >>> blob = syncblob.Blob(3, device="simulated")
-    >>> for step in range(3):
-    ...     blob.mutable_cpu_data()[...] = step
-    ...     print(total(blob))
-    0.0
-    3.0
-    6.0
+    `count` is the maximal number of transfers, and `bytes` that of their bytes, in total. An access
+    that would exceed a limit raises a TransferGuardError with its line, and nothing changes.
     """
     limits = [limit for limit in (count, bytes) if limit is not None]
     if not limits or any(not isinstance(limit, (int, np.integer)) or limit < 0 for limit in limits):
@@ -256,16 +232,8 @@ def compute_only_on(device: Device | str) -> Guard:
     The guard does not restrict transfers. An operation with operands on the host and on an
     accelerator runs on the accelerator, and uploads what it needs: `no_transfers` forbids that.
 
-    Parameters
-    ----------
-    device
-        ``"cpu"``, ``"cuda:N"`` or ``"simulated:N"``; NoDeviceError if it is not available.
-
-    Returns
-    -------
-    Guard
-        An operation that would run elsewhere raises a DeviceGuardError with its line, and nothing
-        changes.
+    An operation that would run elsewhere raises a DeviceGuardError with its line, and nothing
+    changes. Raises NoDeviceError if the device is not available.
     """
     return Guard(None, None, home_of(device).device)
 

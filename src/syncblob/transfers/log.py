@@ -267,10 +267,7 @@ class TransferLog:
         have a lane on top. A grey band marks the time in which an asynchronous upload and an
         operation or another transfer ran at once. Needs Matplotlib, as of the extra ``plot``.
 
-        Parameters
-        ----------
-        axes
-            The Matplotlib axes, which are returned; None for a new figure.
+        `axes` are those of Matplotlib, which are returned; None for a new figure.
         """
         return draw(list(self), axes, self.operations)
 
@@ -302,7 +299,7 @@ def _plain(record: Transfer | Operation) -> dict[str, Any]:
 
 
 def record_transfers(*, operations: bool = False, last: int | None = None) -> TransferLog:
-    """Record every transfer made inside a ``with`` block.
+    """Record every transfer made inside a ``with`` block. Logs can be nested.
 
     Parameters
     ----------
@@ -312,11 +309,6 @@ def record_transfers(*, operations: bool = False, last: int | None = None) -> Tr
     last
         The number of transfers, and of operations, to keep, for programs that run for long: the
         log forgets older ones, but its totals include them. The default, None, keeps all.
-
-    Returns
-    -------
-    TransferLog
-        A context manager that returns itself. Logs can be nested; each records all transfers.
     """
     if last is not None and operator.index(last) < 1:
         raise ValueError(f"expected a number of transfers to keep, at least 1, or None, got {last}")

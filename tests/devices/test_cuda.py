@@ -27,7 +27,7 @@ import syncblob
 from syncblob import Blob, Head, record_transfers, set_memory_limit
 from syncblob._layout import Layout
 from syncblob.arrays import dlpack_capsules
-from syncblob.arrays import import_cuda_arrays as interop
+from syncblob.arrays.native import import_cuda_array
 from syncblob.blob.core import fresh
 from syncblob.devices import Side, accelerator, cuda, current_accelerator
 from syncblob.memory.changes import MAX_SPANS
@@ -90,7 +90,7 @@ def test_what_is_missing_is_said_and_asked_once(machine, monkeypatch, reason):
     with pytest.raises(syncblob.NoDeviceError, match=reason):
         Blob(3, device="cuda:0")
     with pytest.raises(syncblob.NoDeviceError, match=reason):
-        interop.import_array(object())
+        import_cuda_array(object())
     assert not hasattr(Blob(3), "__cuda_array_interface__")
 
 
@@ -676,7 +676,7 @@ def test_the_stream_of_a_dlpack_consumer_waits_for_the_current_one(cupy, kind):
     assert seen == [(values() + 1).tolist()]
 
 
-@pytest.mark.parametrize("take", [Blob.asarray, Blob.from_dlpack, interop.import_array])
+@pytest.mark.parametrize("take", [Blob.asarray, Blob.from_dlpack, import_cuda_array])
 def test_the_current_stream_waits_for_a_dlpack_producers(cupy, take):
     array, seen = cupy.asarray(values()), []
     cupy.cuda.Stream.null.synchronize()
@@ -785,7 +785,7 @@ def test_the_stream_of_an_interface_is_one_of_its_arrays_device(cupy):
         array = cupy.asarray(values())
         lender = Lender(array, interface={})
     assert lender.__cuda_array_interface__["stream"] == cuda_model.LEGACY
-    taken = interop.import_array(lender)
+    taken = import_cuda_array(lender)
     seen = []
     with cupy.cuda.Device(1), side_stream() as stream:
         launch(lambda a: seen.append(a.tolist()), taken)

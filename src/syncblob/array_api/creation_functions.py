@@ -29,8 +29,6 @@ Shape = int | tuple[int, ...]
 
 _FLOAT64 = as_dtype("float64")
 
-# --- of one value, or of arbitrary contents ------------------------------------------------------
-
 
 def empty(shape: Shape, *, dtype: DType = None, device: OnDevice = None) -> Blob:
     """Return a Blob with arbitrary contents, to be overwritten; `dtype` None is float64."""
@@ -73,9 +71,6 @@ def _fill_like(name: str, x: Blob, dtype: DType, device: OnDevice) -> Blob:
     x = as_blob(f"{name}_like", x)
     dtype = x.dtype if dtype is None else dtype
     return _fill(name, x.shape, dtype, x.device if device is None else device)
-
-
-# --- of other contents ---------------------------------------------------------------------------
 
 
 def arange(
@@ -209,15 +204,12 @@ def meshgrid(*arrays: Blob, indexing: Literal["xy", "ij"] = "xy") -> tuple[Blob,
 
 def tril(x: Blob, /, *, k: int = 0) -> Blob:
     """Return a copy of matrices with zeros above the `k`-th diagonal; 0 is the main one."""
-    return _triangle("tril", x, k)
+    return apply("tril", x, k=k)
 
 
 def triu(x: Blob, /, *, k: int = 0) -> Blob:
     """Return a copy of matrices with zeros below the `k`-th diagonal; 0 is the main one."""
-    return _triangle("triu", x, k)
-
-
-# --- how -----------------------------------------------------------------------------------------
+    return apply("triu", x, k=k)
 
 
 def _make(name: str, *args: Any, dtype: DType, device: OnDevice, **keywords: Any) -> Blob:
@@ -235,10 +227,3 @@ def _make(name: str, *args: Any, dtype: DType, device: OnDevice, **keywords: Any
     if not (home.owns(array) or can_adopt(array, home)):
         array = compute(home, home.copy, array)
     return fresh(Blob, array, home)
-
-
-def _triangle(name: str, x: Blob, k: int) -> Blob:
-    x = as_blob(name, x)
-    if len(x.shape) < 2:  # noqa: PLR2004  # a matrix has two axes
-        raise ValueError(f"{name} expects at least two axes, got shape {x.shape}")
-    return apply(name, x, k=k)

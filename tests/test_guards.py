@@ -643,6 +643,17 @@ def test_a_guard_is_seen_by_devices_that_are_made_in_its_block() -> None:
         unregister("another")
 
 
+def test_operations_ask_no_guard_where_none_is_open() -> None:
+    for guard in (no_transfers(), record_transfers(), contextlib.nullcontext()):
+        with guard:
+            assert not supervisors
+    with record_transfers(operations=True):
+        assert supervisors
+    with compute_only_on("cpu"), compute_only_on("cpu"):
+        assert supervisors
+    assert not supervisors
+
+
 @pytest.mark.parametrize(
     "make",
     [no_transfers, lambda: compute_only_on("simulated"), lambda: record_transfers(operations=True)],

@@ -8,12 +8,25 @@ import pytest
 
 import syncblob
 from syncblob import Blob, ModelFileError, _blob, record_transfers
+from syncblob.arrays import dlpack_capsules
 
 
 def recording_twice():
     log = record_transfers()
     with log, log:
         pass
+
+
+def editing_a_consumed_capsule():
+    capsule = Blob(3).__dlpack__(max_version=(1, 0))
+    np.from_dlpack(
+        type(
+            "Producer",
+            (),
+            {"__dlpack__": lambda _, **__: capsule, "__dlpack_device__": lambda _: (1, 0)},
+        )()
+    )
+    dlpack_capsules.edit(capsule, device=(1, 0))
 
 
 def without(name, call):
@@ -74,6 +87,7 @@ REFUSED = {
         BufferError,
         "pair of numbers",
     ),
+    "a capsule that was consumed": (editing_a_consumed_capsule, BufferError, "unused"),
     "a format for many elements": (lambda: f"{Blob(3):.2f}", TypeError, "formatted number"),
 }
 

@@ -442,7 +442,7 @@ def test_evictions_before_the_transfers_of_a_log_are_forgotten_with_them() -> No
     with record_transfers(last=4) as log:
         for _ in range(4):
             blob.gpu_data()
-            log.add_eviction(blob.memory.buffers.serial, 0, 12)
+            log.add_eviction(blob.memory.serial, 0, 12)
             blob.evict("gpu")
         found = [(each.kind, each.transfers) for each in log.problems()]
         other = at_gpu()

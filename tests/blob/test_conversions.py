@@ -190,6 +190,26 @@ def test_a_copy_is_independent_and_moves_nothing(simulated, head, make):
     assert blob.tolist() == [[7] * 3] * 2
 
 
+def test_a_copy_of_a_view_is_contiguous_and_has_its_part_of_the_gradient():
+    blob = blob_in(GPU)
+    blob.diff[...] = values("float32") + 10
+    result = blob.T[::2].copy()
+    assert result.strides == (8, 4)
+    assert result.tolist() == values("float32").T[::2].tolist()
+    assert result.diff.tolist() == (values("float32") + 10).T[::2].tolist()
+    assert len(set(map(id, copy.deepcopy([blob, blob])))) == 1
+
+
+@pytest.mark.parametrize("order", ["C", "F", "A", "K"])
+def test_a_copy_in_any_order_is_no_view(order):
+    blob = blob_in(GPU)
+    result = blob.T.copy(order)
+    assert result.base is None
+    assert result.flags.owndata
+    assert result.T.base is result
+    assert result.strides == np.asarray(blob.T).copy(order).strides
+
+
 # --- asarray -----------------------------------------------------------------------------------
 
 

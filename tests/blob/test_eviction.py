@@ -457,21 +457,6 @@ def test_another_policy(set_policy):
     }
 
 
-def test_a_policy_may_use_blobs(two, set_policy):
-    other = filled(1)
-    calls = []
-
-    def by_weights(buffer):
-        calls.append(buffer)
-        return (other * buffer.nbytes).sum().item()
-
-    set_policy(by_weights)
-    two.capacity = 5 * NBYTES + 64
-    blobs = [filled(value) for value in range(5)]
-    assert [(blob + 1).sum().item() for blob in blobs] == [(1 + v) * COUNT for v in range(5)]
-    assert calls
-
-
 @pytest.mark.parametrize("start", ["prefetch", "async_gpu_push"])
 @pytest.mark.usefixtures("two")
 def test_what_is_brought_early_makes_room_and_gives_way(start):
@@ -728,7 +713,7 @@ def until(condition):
 
 
 def standing(home):
-    return [place.thread for place in operations.line if place.home is home]
+    return [thread for thread, of in operations.line.items() if of is home]
 
 
 @contextmanager
@@ -871,19 +856,18 @@ def test_what_an_interrupt_leaves_of_an_operation_pins_nothing(monkeypatch):
 
 
 @pytest.mark.usefixtures("two")
-def test_one_in_line_whom_an_interrupt_keeps_from_leaving_blocks_nobody(monkeypatch):
-    class Interrupted(list):
-        def __contains__(self, place):
-            if interrupts and super().__contains__(place):
-                raise interrupts.pop()
-            return super().__contains__(place)
+def test_one_who_leaves_the_line_by_an_interrupt_blocks_nobody(monkeypatch):
+    class Interrupted(dict):
+        def pop(self, *args):
+            super().pop(*args)
+            raise KeyboardInterrupt
 
-    interrupts = [KeyboardInterrupt, KeyboardInterrupt]
-    first, second = filled(1), filled(2)
-    monkeypatch.setattr(operations, "line", Interrupted())
-    with busy([first, second]), suppress(KeyboardInterrupt):
+    first, second, line = filled(1), filled(2), Interrupted()
+    for module in (room, operations):
+        monkeypatch.setattr(module, "line", line)
+    with busy([first, second]), pytest.raises(KeyboardInterrupt):
         filled(3)
-    assert (len(operations.line), interrupts) == (1, [])
+    monkeypatch.undo()
     assert in_threads(lambda: filled(3).tolist(), seconds=20) == [[3] * COUNT]
 
 

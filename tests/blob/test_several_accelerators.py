@@ -294,5 +294,5 @@ def test_two_threads_on_two_accelerators_lose_nothing():
 
 def test_a_small_blob_of_the_host_asks_no_accelerator():
     blob = at("cpu")
-    assert blob.memory.buffers.all_sides == (Side.HOST, Side.ACCELERATOR)
+    assert blob.memory.all_sides == (Side.HOST, Side.ACCELERATOR)
     assert blob.memory.side_of(HOST) is Side.HOST

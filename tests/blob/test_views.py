@@ -620,11 +620,3 @@ def test_an_item_that_was_written_in_place_is_not_assigned_again(device):
     assert len(caught) == 1
     assert blob.tolist() == [[2, 2], [1, 1], [1, 1]]
     del alias
-
-
-def test_an_item_that_is_assigned_to_another_or_in_another_dtype_is():
-    blob = Blob.asarray(np.arange(6.0).reshape(3, 2), copy=True)
-    blob[0] = blob[1]
-    blob[1:] = blob[:2].copy()
-    blob[2] = blob[2][::-1]
-    assert blob.tolist() == [[2, 3], [2, 3], [3, 2]]

@@ -107,15 +107,6 @@ def test_backward_fills_diff_in_place_and_accumulates(head):
     assert blob.diff_head is head
 
 
-def test_what_is_assigned_to_the_blob_is_what_backward_and_the_parameter_see():
-    blob, parameter, _ = made()
-    blob[...] = 3
-    blob.diff[...] = 1
-    assert parameter.tolist() == [[3] * 3] * 2
-    (parameter**2).sum().backward()
-    assert blob.diff.tolist() == [[7] * 3] * 2
-
-
 @pytest.mark.parametrize(
     "rest",
     [
@@ -135,15 +126,6 @@ def test_double_backward_gives_what_it_gives_for_another_parameter(rest):
     assert is_over(parameter, blob)
 
 
-def test_a_gradient_with_a_graph_that_is_zeroed_too_early_is_noticed_by_torch():
-    _, parameter, _ = made()
-    (parameter**3).sum().backward(create_graph=True)
-    penalty = (parameter.grad**2).sum()
-    parameter.grad = None
-    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
-        penalty.backward()
-
-
 def test_autograd_grad_leaves_diff_alone():
     blob, parameter, _ = made()
     (gradient,) = torch.autograd.grad((parameter**3).sum(), parameter, create_graph=True)
@@ -160,15 +142,6 @@ def test_sparse_gradients_are_added_to_diff():
     for count in (1, 2):
         F.embedding(torch.tensor([1, 0, 1]), parameter, sparse=True).sum().backward()
         assert blob.diff.tolist() == [[count] * 3, [2 * count] * 3]
-
-
-def test_hooks_are_called_with_the_gradient_and_after_it_is_in_diff():
-    blob, parameter, _ = made()
-    seen = []
-    parameter.register_hook(lambda gradient: 2 * gradient)
-    parameter.register_post_accumulate_grad_hook(lambda _: seen.append(blob.diff.tolist()))
-    parameter.sum().backward()
-    assert seen == [[[2] * 3] * 2]
 
 
 def test_gradients_pass_through_functions_of_blobs():
@@ -229,15 +202,6 @@ def test_an_optimizer_steps_the_blob(name, head, set_to_none):
         assert is_over(parameter, blob)
     np.testing.assert_allclose(blob, ordinary.detach().numpy(), rtol=1e-6)
     np.testing.assert_allclose(blob.diff, ordinary.grad.numpy(), rtol=1e-6)
-
-
-@pytest.mark.parametrize("head", [CPU, GPU])
-def test_update_is_a_step_that_the_parameter_sees(head):
-    blob, parameter, _ = made(head)
-    (3 * parameter).sum().backward()
-    with syncblob.no_transfers():
-        blob.update()
-    assert parameter.tolist() == blob.tolist() == (values() - 3).tolist()
 
 
 @pytest.mark.parametrize("set_to_none", [True, False])

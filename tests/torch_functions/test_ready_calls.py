@@ -110,8 +110,15 @@ def test_what_is_returned_is_an_alias_of_what_was_written(write):
 
 REFUSED = {
     "an out of fewer elements": (lambda b: torch.add(T[:4], 1, out=b), "gives shape"),
-    "an out of more elements": (lambda b: torch.add(torch.ones(9, 9), 1, out=b), "more elements"),
-    "other strides": (torch.ops.aten.t_, "storage or strides"),
+    "an out of more elements": (
+        lambda b: torch.add(torch.ones(9, 9), 1, out=b),
+        r"more elements|gives shape \(9, 9\)",
+    ),
+    "transposed": (torch.ops.aten.t_, "storage or strides"),
+    "other strides": (
+        lambda b: torch.ops.aten.as_strided_(b, [8, 8], [1, 8]),
+        "storage or strides",
+    ),
     "another shape": (lambda b: torch.ops.aten.resize_(b, [1, 2]), "gives shape"),
     "another storage": (
         lambda b: torch.ops.aten.set_.source_Tensor(b, torch.zeros(8, 8)),
@@ -122,8 +129,11 @@ REFUSED = {
 
 @pytest.mark.filterwarnings("ignore:An output with one or more elements was resized")
 @pytest.mark.parametrize(("call", "match"), REFUSED.values(), ids=REFUSED)
-def test_what_a_blob_cannot_follow_is_refused(call, match):
-    blob = ready()
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_what_a_blob_cannot_follow_is_refused(call, match, elsewhere):
+    blob = ready("simulated")
+    if elsewhere:
+        blob.mutable_gpu_data()
     with pytest.raises(ValueError, match=match):
         call(blob)
     assert blob.shape == (8, 8)

@@ -110,43 +110,22 @@ def test_a_failure_leaves_an_out_with_negative_strides_as_it_was():
     assert blob.tolist() == values().tolist()
 
 
-def test_an_out_that_overlaps_an_input_gets_what_separate_ones_get():
-    # More elements than torch reads at a time.
-    blob = blob_in(CPU, shape=(100,))
-    expected = blob.tolist()
-    torch.mul(blob[:-1], 2, out=blob[1:])
-    expected[1:] = [x * 2 for x in expected[:-1]]
-    assert blob.tolist() == expected
-    torch.mul(blob, blob, out=blob)
-    assert blob.tolist() == [x * x for x in expected]
-
-
 # Functions that write the elements of a tensor or Blob into another in reverse order.
-REVERSING = {
-    "index_put_": lambda target, x, index: torch.ops.aten.index_put_(target, [index], x),
-    "scatter_": lambda target, x, index: torch.ops.aten.scatter_(target, 0, index, x),
-    "out=": lambda target, x, index: torch.take(x, index, out=target),
-}
+REVERSING = [
+    lambda target, x, index: torch.ops.aten.index_put_(target, [index], x),
+    lambda target, x, index: torch.ops.aten.scatter_(target, 0, index, x),
+    lambda target, x, index: torch.take(x, index, out=target),
+]
 
 
-@pytest.mark.parametrize("write", REVERSING.values(), ids=REVERSING)
+@pytest.mark.parametrize("write", REVERSING, ids=["index_put_", "scatter_", "out="])
 def test_a_blob_and_a_tensor_over_the_same_elements_are_kept_apart(write):
     blob, reverse = Blob(100), torch.arange(99, -1, -1)
     tensor = blob.to_torch()
-    for target, x in [(tensor, blob), (blob, tensor)]:
+    for target, x in [(tensor, blob), (blob, tensor)] * 2:
         blob[...] = np.arange(100)
         write(target, x, reverse)
         assert blob.tolist() == [*range(99, -1, -1)]
-
-
-def test_a_tensor_over_a_blob_is_assigned_the_blob():
-    blob = blob_in(CPU, shape=(100, 64))
-    array, tensor = np.array(blob), blob.to_torch()
-    tensor[1:] = blob[:-1]
-    assert (blob[1:] == array[:-1]).all()
-    array[...] = blob
-    tensor[torch.arange(99, -1, -1)] = blob
-    assert (blob == array[::-1]).all()
 
 
 def test_two_blobs_over_overlapping_memory_are_kept_apart():
@@ -195,27 +174,19 @@ def test_an_out_with_gaps_is_brought_first_with_what_lies_in_them(simulated):
 
 
 @pytest.mark.filterwarnings("ignore:An output with one or more elements was resized")
-@pytest.mark.parametrize("shape", [(6,), (1, 2, 3), (3, 3)])
-def test_an_out_of_another_shape_is_refused_and_keeps_what_it_had(shape):
-    blob = blob_in(GPU, shape=shape)
-    with pytest.raises(ValueError, match=r"gives shape \(2, 3\)"):
-        torch.add(T, 1, out=blob)
-    assert blob.head is GPU
-    assert blob.tolist() == values(shape=shape).tolist()
-
-
-@pytest.mark.filterwarnings("ignore:An output with one or more elements was resized")
 @pytest.mark.parametrize("head", PAIR)
 @pytest.mark.parametrize(
     "make", [lambda out: torch.add(T, 1, out=out), lambda out: torch.cat([T, T], out=out)]
 )
-def test_an_out_that_is_empty_or_too_small_is_refused_with_its_shape(make, head):
-    for shape in ((0,), (2, 0), (2,)):
+def test_an_out_of_another_shape_is_refused(make, head):
+    for shape in ((0,), (2, 0), (2,), (6,), (1, 2, 3), (3, 3)):
         blob = blob_in(head, shape=shape)
         before = blob.tolist(), blob.head
         with pytest.raises(ValueError, match=rf"{re.escape(str(shape))}; resize it first"):
             make(blob)
-        assert blob.tolist() == before[0]
+        # One that is large enough is written where its newest contents are.
+        if blob.size < T.numel() or head is GPU:
+            assert blob.tolist() == before[0]
         assert blob.size or blob.head is before[1]
         assert not blob.memory.aliased
         blob.resize(make(torch.empty(0)).shape)
@@ -408,12 +379,3 @@ def test_on_cuda_a_function_computes_where_the_tensors_are(on_cuda):
     assert tensor.device.type == "cuda"
     tensor.zero_()
     assert blob.tolist() == [[0] * 3] * 2
-
-
-def test_a_tensor_over_a_part_of_a_blob_and_another_part_are_kept_apart():
-    blob = Blob(50)
-    blob[...] = 1
-    torch.from_dlpack(blob[1:].cpu).add_(blob[:-1])
-    assert blob.tolist() == [1] + [2] * 49
-    torch.add(torch.from_dlpack(blob[:-1].cpu), 1, out=blob[1:])
-    assert blob.tolist() == [1, 2] + [3] * 48

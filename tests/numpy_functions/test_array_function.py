@@ -180,47 +180,6 @@ def test_a_view_of_a_const_blob_is_const_beside_the_blob_itself(device, function
                 assert operand is not const or not x.flags.writeable
 
 
-# --- writes ---------------------------------------------------------------------------------------
-
-
-def test_what_a_value_makes_a_function_write_is_asked_each_time(make):
-    array = np.array([np.nan, 1, 3, 2], np.float32)
-    for copy in (True, False, True, False):
-        blob = make(array)
-        result = np.nan_to_num(blob, copy=copy)
-        assert (result is blob) is not copy
-        assert np.isnan(float(blob[0])) == copy
-    for overwrite in (False, True, False):
-        blob = make(A.reshape(-1).copy()).const
-        if overwrite:
-            with pytest.raises(ValueError, match="const"):
-                np.median(blob, overwrite_input=overwrite)
-        else:
-            assert float(np.median(blob, overwrite_input=overwrite)) == np.median(A)
-
-
-@pytest.mark.parametrize("device", DEVICES)
-def test_a_call_that_fails_changes_nothing_and_the_next_one_works(device, make):
-    a = make(A, device)
-    out = make(B, device)
-    for _ in range(2):
-        before = a.head
-        for call in (
-            lambda: np.concatenate((a, a[:, :2])),
-            lambda: np.sum(a, axis=5),
-            lambda: np.dot(a, a[:2]),
-            lambda: np.reshape(a, (5, 5)),
-            lambda: np.cumsum(a, axis=7, out=out),
-            lambda: a.sum(9),
-        ):
-            with pytest.raises(ValueError, match=r".+"):
-                call()
-        assert a.head is before
-        assert (a.tolist(), out.tolist()) == (A.tolist(), B.tolist())
-        same(np.concatenate((a, a)), np.concatenate((A, A)))
-        assert float(np.sum(a)) == A.sum()
-
-
 # --- guards ---------------------------------------------------------------------------------------
 
 

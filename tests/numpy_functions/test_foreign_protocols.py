@@ -99,16 +99,6 @@ class Prior(Variable):
     __array_priority__ = 1
 
 
-class OptedOut:
-    """Takes part in operators, but in no ufunc."""
-
-    __array_priority__ = 1
-    __array_ufunc__ = None
-
-    def __radd__(self, other):
-        return other
-
-
 class Unkept(Doubled):
     """Its reflected operator is wrong, as in pint, but ndarrays only call the ufunc."""
 
@@ -272,13 +262,6 @@ def test_an_object_with_only_a_ufunc_gets_numpys_values(device):
         assert x * variable == np.multiply(x, variable) == "matrix"
         for item in (x[0, 0], x[0, 0, ...]):
             assert item * variable == np.multiply(item, variable) == ("variable", 1.5)
-
-
-def test_an_object_that_opts_out_of_ufuncs_gets_the_blob():
-    blob = on("simulated:0", A)
-    with no_transfers():
-        assert blob + OptedOut() is blob
-    assert (blob[0, 0] + OptedOut()).dtype == A.dtype
 
 
 class Lazy:

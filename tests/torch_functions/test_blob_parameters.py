@@ -222,17 +222,6 @@ def test_a_parameter_leaves_a_blob_that_is_given_other_memory(replace):
     assert parameter.blob is None
 
 
-@pytest.mark.parametrize("gradient", [None, torch.ones(2, 3)])
-def test_a_gradient_given_to_a_parameter_that_has_left_its_blob_is_not_the_blobs(gradient):
-    blob, parameter = made()
-    before = np.array(blob.diff)
-    _set(parameter)
-    with pytest.warns(StaleAliasWarning, match="Blob"):
-        parameter.grad = gradient
-    assert (parameter.grad is None) == (gradient is None)
-    np.testing.assert_array_equal(blob.diff, before)
-
-
 @pytest.mark.parametrize("part", [_double, _share, _set])
 def test_a_parameter_that_has_left_its_blob_says_so_and_is_as_any_other(part):
     blob, parameter = made()
@@ -321,14 +310,6 @@ def test_a_parameter_that_has_changed_places_is_converted_again():
     assert is_over(module.weight, blob)
     assert blob.diff.tolist() == [[2] * 3] * 2
     module.weight.grad = None
-
-
-def test_a_gradient_that_is_conjugated_lazily_is_stored_so():
-    blob = Blob(2, dtype="complex64")
-    parameter = blob.as_parameter()
-    parameter.grad.data = parameter.grad.data.conj()
-    torch.view_as_real(parameter * (1 + 2j)).sum().backward()
-    assert blob.diff.tolist() == parameter.grad.tolist()
 
 
 def test_a_parameter_whose_gradient_got_other_memory_leaves_its_blob():

@@ -131,34 +131,6 @@ def test_a_kept_tensor_is_used_again_after_a_download(simulated, part, aliased):
     del alias
 
 
-@pytest.mark.parametrize(("dtype", "const"), [("float32", True), ("bfloat16", False)])
-def test_the_first_function_beside_an_alias_copies_once(simulated, dtype, const):
-    blob = blob_in(GPU, dtype)
-    alias = torch.from_dlpack(blob.gpu)
-    read = blob.const if const else blob[:]
-    simulated.reset_counts()
-    assert torch.clone(read).tolist() == values(dtype).tolist()
-    assert simulated.downloads == 1
-    del alias
-
-
-def test_views_and_blobs_of_another_dtype_keep_tensors_of_their_own():
-    blob, real = blob_in(CPU), blob_in(CPU, "complex64")
-    row, parts = blob[1], real.real
-    warm(blob, row, real, parts)
-    assert torch.clone(row).tolist() == [3, 4, 5]
-    blob[...] = 2
-    real[...] = 3 + 4j
-    assert torch.clone(row).tolist() == [2, 2, 2]
-    assert torch.clone(real).tolist() == [[3 + 4j] * 3] * 2
-    assert torch.clone(parts).tolist() == [[3] * 3] * 2
-    reverse = blob[::-1]
-    for count in (1, 2):
-        blob[0] = count
-        assert torch.clone(reverse).tolist() == [[2] * 3, [count] * 3]
-    assert kept(reverse) is None
-
-
 # --- calls that make aliases ---------------------------------------------------------------------
 
 VIEWS = {
@@ -273,20 +245,6 @@ def test_a_kept_tensor_that_was_written_is_noticed_by_its_version():
     warm(const)
     with pytest.raises(ValueError, match="const view"):
         lies(const)
-
-
-def test_a_failing_call_leaves_what_is_kept_as_it_was():
-    blob = blob_in(CPU)
-    warm(blob)
-    first = kept(blob)
-    for _ in range(2):
-        with pytest.raises(RuntimeError, match="shapes"):
-            torch.mm(blob, blob)
-        with pytest.raises(TypeError):
-            torch.add(blob, "one")
-    assert kept(blob) is first
-    assert torch.clone(blob).tolist() == values().tolist()
-    assert not blob.memory.aliased
 
 
 def test_what_is_verified_is_no_kept_tensor():

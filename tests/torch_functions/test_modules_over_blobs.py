@@ -1,7 +1,5 @@
 """Putting the parameters of existing modules over Blobs in place, and taking them back."""
 
-import copy
-
 import numpy as np
 import pytest
 
@@ -185,16 +183,6 @@ def test_another_call_makes_new_blobs_for_those_that_were_given_other_memory():
     assert new["weight"].tolist() == weight
     new["weight"][...] = 5
     assert net.weight.tolist() == [[5] * 4] * 4
-
-
-def test_a_deep_copy_has_memory_of_its_own():
-    net = made()
-    blobs = parameters_to_blobs(net)
-    copied = copy.deepcopy(net)
-    assert copied[2].weight is copied[0].weight
-    assert {type(parameter) for parameter in copied.parameters()} == {nn.Parameter}
-    learn(copied, torch.optim.SGD(copied.parameters(), lr=0.1))
-    same(blobs, made().requires_grad_(requires_grad=False))
 
 
 def frozen_integers():

@@ -51,14 +51,6 @@ def test_a_compiled_function_writes_blobs_around_it():
 
 
 @pytest.mark.long
-def test_a_compiled_module_takes_blobs():
-    module = nn.Sequential(nn.Linear(3, 4), nn.ReLU())
-    blob = blob_in(GPU)
-    torch.testing.assert_close(compiled(module)(blob), module(T))
-    assert blob.head is SYNCED
-
-
-@pytest.mark.long
 def test_a_compiled_function_makes_tensors_and_parameters_of_blobs():
     blob = blob_in(GPU)
     assert compiled(lambda x: blob.to_torch() + x)(T).tolist() == (2 * values()).tolist()

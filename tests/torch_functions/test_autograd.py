@@ -325,22 +325,6 @@ def test_a_write_on_the_other_side_that_is_stopped_changes_nothing():
     assert (blob.diff_head, blob.diff.tolist()) == (GPU, [[1] * 3] * 2)
 
 
-def test_a_resize_that_fits_keeps_the_memory_and_one_that_grows_warns():
-    blob, parameter, _ = made()
-    blob.resize(1, 2)
-    parameter.sum().backward()
-    assert (blob.tolist(), blob.diff.tolist()) == ([[0, 1]], [[1, 1]])
-    blob.resize(2, 3)
-    assert is_over(parameter, blob)
-    with pytest.warns(StaleAliasWarning, match="growing resize"):
-        blob.resize(10, 20)
-    parameter.sum().backward()
-    assert parameter.tolist() == values().tolist()
-    assert parameter.grad.tolist() == [[2] * 3] * 2
-    assert not blob.diff.any()
-    assert not blob.memory.aliased
-
-
 def test_the_aliases_end_with_the_parameter():
     blob, parameter, _ = made(GPU)
     loss = (parameter**2).sum()

@@ -18,7 +18,7 @@ pytest.importorskip("torch.multiprocessing")  # teaches ForkingPickler
 nn = torch.nn
 prune = pytest.importorskip("torch.nn.utils.prune")
 
-from syncblob.integrations.torch import parameters_to_blobs, parameters_to_tensors  # noqa: E402  # torch
+from syncblob.integrations.torch import parameters_to_blobs  # noqa: E402  # torch
 
 
 def made(head=CPU, shape=(2, 3)):
@@ -197,13 +197,6 @@ def _set(parameter):
         parameter.set_(torch.ones(2, 3))
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-def test_an_empty_parameter_leaves_its_blob_with_its_dtype(dtype):
-    blob, parameter = made(shape=(0, 3))
-    nn.ParameterList([parameter]).to(dtype)
-    assert parameter.blob is (blob if dtype is torch.float32 else None)
-
-
 @pytest.mark.parametrize(
     "replace",
     [
@@ -258,24 +251,6 @@ def test_a_parameter_changes_places_with_another():
     other.sum().backward()
     assert Blob.asarray(other.detach()).tolist() == blob.tolist() == values().tolist()
     assert blob.diff.tolist() == [[1] * 3] * 2
-
-
-@pytest.mark.parametrize("leave", [False, True])
-def test_a_parameter_that_has_changed_places_leaves_its_blob(leave):
-    _, parameter = made()
-    module = nn.Module()
-    module.weight = other = nn.Parameter(torch.ones(2, 3))
-    torch.utils.swap_tensors(parameter, other)
-    if leave:
-        other.data = torch.ones(2, 3, dtype=torch.float64)
-        with pytest.warns(StaleAliasWarning, match="new parameter"):
-            other.grad = None
-        assert other.blob is None
-    else:
-        parameters_to_tensors(module)
-        assert type(other) is nn.Parameter
-    other.sum().backward()
-    assert other.grad.tolist() == [[1] * 3] * 2
 
 
 def _set_to(view):
@@ -343,24 +318,3 @@ def test_a_parameter_can_be_made_within_a_transformation():
 
     assert torch.func.grad(scaled)(torch.ones(2, 3)).tolist() == [[2.0] * 3] * 2
     assert torch.func.vmap(scaled)(torch.ones(4, 2, 3)).tolist() == [12.0] * 4
-
-
-def test_a_gradient_can_be_read_within_a_transformation():
-    blob, parameter = made()
-
-    def scaled(x):
-        return (x * parameter).sum() + parameter.grad.sum()
-
-    torch.func.grad(scaled)(torch.ones(2, 3))
-    (parameter * 3).sum().backward()
-    assert blob.diff.tolist() == [[3] * 3] * 2
-    assert parameter.blob is blob
-
-
-@pytest.mark.filterwarnings("ignore:Using backward:UserWarning")
-def test_a_gradient_that_python_has_not_read_is_stored_if_it_has_a_graph():
-    blob, parameter = made()
-    parameter.pow(2).sum().backward(create_graph=True)
-    assert blob.diff.tolist() == (2 * values()).tolist()
-    assert is_over(parameter, blob)
-    parameter.grad = None

@@ -744,4 +744,6 @@ def test_functions_of_torch_ask_the_guard() -> None:
                 operation(blob)
         blob = on(place)
         with compute_only_on("simulated"):
+            assert torch.numel(blob) == 9
+            assert torch.is_floating_point(blob)
             assert blob.to_torch().shape == (3, 3)

@@ -194,6 +194,10 @@ def test_zero_grad_sets_diff_to_zero_and_keeps_the_gradient_over_it(set_to_none)
         zero_grad(set_to_none=set_to_none)
         assert blob.diff.tolist() == [[0] * 3] * 2
         assert is_over(parameter, blob)
+    (parameter**2).sum().backward()
+    del parameter.grad
+    assert blob.diff.tolist() == [[0] * 3] * 2
+    assert is_over(parameter, blob)
 
 
 # --- Blobs that a graph keeps --------------------------------------------------------------------

@@ -10,7 +10,7 @@ from call_texts import functions
 from made_blobs import CPU, GPU, NONE, PAIR, SPLIT, SYNCED, blob_in, values
 
 import syncblob
-from syncblob import Blob
+from syncblob import Blob, Head
 from syncblob._layout import Layout
 
 torch = pytest.importorskip("torch")
@@ -335,6 +335,29 @@ def test_matrices_by_position_are_no_output():
     np.testing.assert_allclose(product.tolist(), before[0] @ before[1] @ before[2], rtol=1e-5)
     for blob, array in zip(blobs, before, strict=True):
         assert np.array_equal(np.array(blob), array)
+
+
+def test_what_asks_for_no_element_moves_nothing():
+    blob = blob_in(GPU)
+    with syncblob.no_transfers():
+        assert not torch.is_conj(blob)
+        assert not torch.is_neg(blob)
+        assert not torch.is_inference(blob)
+        assert torch.get_device(blob) == -1
+        assert torch.is_same_size(blob, blob)
+        assert torch.result_type(blob, 1) is torch.float32
+        assert torch.zeros_like(blob).tolist() == [[0] * 3] * 2
+    assert blob.head is GPU
+
+
+def test_the_numbers_beside_a_blob_of_which_only_the_shape_is_used_are_read():
+    blob, three = Blob(2, device="simulated"), Blob((), "int64", device="simulated")
+    three[...] = 3
+    with syncblob.record_transfers() as log:
+        assert torch.full_like(blob, three).tolist() == [3, 3]
+        assert torch.full_like(fill_value=three, input=blob).tolist() == [3, 3]
+        assert torch.full_like(torch.zeros(2), three).tolist() == [3, 3]
+    assert (blob.head, log.downloads) == (Head.UNINITIALIZED, 1)
 
 
 # --- writes --------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ import copy
 
 import pytest
 import tiers
-from made_blobs import CPU, SYNCED
+from made_blobs import CPU, GPU, SYNCED
 
 import syncblob
 from syncblob import Blob
@@ -83,7 +83,9 @@ SHORT = {
     "dropout": "a random result, or a view",
     "einsum": "operands after a text",
     "embedding": "integers, and weights that may be written",
+    "full_like": "a shape",
     "numel": "a question for no element",
+    "result_type": "a question for two operands",
     "sum": "a reduction",
     "unique": "a result whose shape depends on the values",
 }
@@ -112,6 +114,11 @@ def modules(rows, *short):
 
 # --- functions ---------------------------------------------------------------------------------
 
+UNREAD = {
+    *(torch.zeros_like, torch.ones_like, torch.full_like, torch.rand_like),
+    *(torch.numel, torch.is_floating_point, torch.is_complex, torch.result_type),
+}
+
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize(
@@ -120,7 +127,8 @@ def modules(rows, *short):
 def test_a_function_gives_what_it_gives_for_tensors_and_takes_the_const_path(row, device):
     maker = Maker(device)
     assert_same(maker.call(row), with_tensors(row)[0])
-    assert maker.heads == {CPU if device == "cpu" else SYNCED}
+    read = CPU if device == "cpu" else GPU if row[0] in UNREAD else SYNCED
+    assert maker.heads == {read}
     assert not maker.aliased
 
 

@@ -23,7 +23,7 @@ from syncblob.blob.core import BlobCore, fresh
 from syncblob.calls.choose_home import require_device_of
 from syncblob.calls.in_parts import compute_in_room
 from syncblob.calls.make_call import make_call
-from syncblob.calls.operands import is_leaf
+from syncblob.calls.operands import is_leaf, shape_only
 from syncblob.calls.results import array_beside, end_write, give, overwrite_by
 from syncblob.calls.tables import Rules, keeps_dtype, split_keys
 from syncblob.devices import HOST, supervisors
@@ -104,6 +104,10 @@ _ITEMS = """
     a{n} = _arrays_in({x}, home, items{n})
     if a{n} is None:
         return begin(like, {given})
+"""
+# Only shape and dtype are used.
+_SHAPE = """
+    a{n} = shape_only({x})
 """
 _ASK = """
     if supervisors and not may_compute_directly(home, name):
@@ -191,10 +195,11 @@ _STEPS = {
     "Blob": _BLOB,
     "ndarray": _NDARRAY,
     "items": _ITEMS,
+    "shape": _SHAPE,
 }
 _TARGETS = ("target", "overwritten", "target ndarray")
 _WRITES = {"target": _WRITE, "overwritten": _WRITE_LATE + _WRITE, "target ndarray": _CALL}
-_ARRAYS = (*_TARGETS, "Blob", "ndarray")
+_ARRAYS = (*_TARGETS, "Blob", "ndarray", "shape")
 
 
 @lru_cache(maxsize=1024)
@@ -406,7 +411,7 @@ def _roles(rules: Rules, kinds: Kinds) -> dict[int, str]:
             target = "overwritten" if written[key] else "target"
             roles[number] = target if blob else "target ndarray"
         elif blob:
-            roles[number] = "Blob"
+            roles[number] = "shape" if rules.empty else "Blob"
         elif kind in {list, tuple}:
             if key not in plain:
                 roles[number] = "items"

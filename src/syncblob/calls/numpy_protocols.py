@@ -129,17 +129,20 @@ def _rules_of_function(function: Callable[..., Any]) -> tables.Rules:
 def _plan_of_function(rules: tables.Rules, kinds: Kinds) -> Callable[..., Any]:
     function, (count, names) = rules.function, tables.split_keys(kinds)
     first = tables.first_argument(function, range(count))
+    rest = [kind for key, kind in kinds.items() if key != first]
     if function in tables.QUESTIONS:
         return _plan_by_shapes(rules, kinds)
     if tables.has_option(function, range(count), names):
         return Plan(rules, kinds).begin
     if issubclass(kinds.get(first, object), BlobCore):
-        if function in tables.OF_ATTRIBUTES:
+        if function in tables.EMPTY_LIKE and all(map(is_leaf, rest)):
+            rules = rules._replace(empty=True)
+        elif function in tables.OF_ATTRIBUTES:
             # NumPy returns an attribute of its argument: of the Blob itself.
             return lambda _like, *values: rules.native(*values)
-        if function in tables.VIEWS and "out" not in kinds:
+        elif function in tables.VIEWS and "out" not in kinds:
             return plan_of_view(rules, kinds)
-        if first == 0:
+        elif first == 0:
             rules = rules._replace(native=tables.METHODS.get(function, rules.native))
     return usual_plan(rules, kinds)
 

@@ -48,6 +48,8 @@ class Rules(NamedTuple):
     """Whether it computes element by element, or a matrix product, in new arrays."""
     check: Callable[..., None] | None = None
     """Of an in-place operator: raises unless the result has the dtype and shape of the Blob."""
+    empty: bool = False
+    """Whether only the shape and dtype of a Blob are used, to make an array."""
     indexes: bool = False
     """Whether indices have to be checked that only NumPy checks."""
     plan: Any = None
@@ -109,6 +111,9 @@ QUESTIONS = frozenset(
 
 # They return an attribute of their argument.
 OF_ATTRIBUTES = frozenset({np.imag, np.real})
+
+# They use only the shape and dtype of their first argument.
+EMPTY_LIKE = frozenset({np.empty_like, np.full_like, np.ones_like, np.zeros_like})
 
 # Their results are on the host, or say where its memory is.
 ON_THE_HOST = frozenset(

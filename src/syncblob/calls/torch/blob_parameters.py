@@ -159,7 +159,13 @@ def _store_gradient(parameter: torch.Tensor) -> None:
 def _store(parameter: torch.Tensor) -> None:
     # `torch.utils.swap_tensors` exchanges classes, attributes and hooks.
     if isinstance(parameter, BlobParameter):
-        gradient, attachment = _get_grad(parameter), parameter._live_attachment()
+        gradient, attachment = _get_grad(parameter), parameter._attachment
+        if attachment is None or (
+            # The usual case: no code has read the gradient, or replaced it or the data.
+            gradient is attachment.diff and parameter.data_ptr() == attachment.address
+        ):
+            return
+        attachment = parameter._live_attachment()
         if attachment is not None and gradient is not None:
             attachment.store(parameter, gradient)
 
@@ -254,6 +260,10 @@ class BlobParameter(torch.nn.Parameter):
         with torch.no_grad():
             attachment.diff.zero_()
         _set_grad(self, attachment.diff.detach() if self.requires_grad else None)
+
+    @grad.deleter
+    def grad(self) -> None:
+        self.grad = None
 
     def _live_attachment(self) -> _Attachment | None:
         """Return the attachment; warn and return None if the storage was replaced."""

@@ -52,7 +52,8 @@ class Call:
         self._operands = [*values]
         tensors, blobs = [*instances(values, torch.Tensor)], [*instances(values, BlobCore)]
         self._device, self._home = device_of_tensors(tensors, [x.device for x in blobs])
-        require_device(self._home.device, plan.name, ADVICE)
+        if plan.computes:
+            require_device(self._home.device, plan.name, ADVICE)
         # Whether torch keeps its inputs, and so gets copies: it does not see writes to Blobs. That
         # is if autograd records the call, or `torch.func.linearize` does, by `make_fx`.
         self._recorded = torch._C._get_dispatch_mode(
@@ -79,7 +80,7 @@ class Call:
         beginning = None
         try:
             self._prepare()
-            beginning = timed_computations.begin(home)
+            beginning = timed_computations.begin(home) if plan.computes else None
             if plan.written or home is HOST:
                 return self._finish(self._compute())
             return self._finish(in_room(home, plan.name, torch.OutOfMemoryError, self._compute))
@@ -102,6 +103,8 @@ class Call:
     def _prepare(self) -> None:
         """Replace Blobs by tensors, and order torch's work after that of this package."""
         plan, operands = self._plan, self._operands
+        for place in plan.shape_only:
+            operands[place] = over.empty(operands[place].layout, self._device)
         for place in plan.read:
             operands[place] = replaced(operands[place], BlobCore, self._read_tensor)
         # Last, because inputs must be on this side before their memory is written.

@@ -18,6 +18,16 @@ from syncblob.blob.core import BlobCore
 from syncblob.calls.nested import NESTED
 from syncblob.calls.tables import split_keys
 
+# They use only the shapes and dtypes of Blobs. The ``*_like`` functions read the later arguments,
+# such as a `fill_value`.
+_SHAPE_ONLY = frozenset(
+    getattr(torch, name)
+    for name in """
+    empty_like full_like get_device is_complex is_conj is_floating_point is_inference is_neg
+    is_same_size is_signed numel ones_like rand_like randint_like randn_like result_type zeros_like
+    """.split()  # noqa: SIM905  # reads best as words
+)
+
 # Their results are not tensors but share the memory of their argument. Writes into them could not
 # be tracked.
 _EXPORTS = frozenset(
@@ -44,10 +54,14 @@ class Plan:
     """The function, with keyword arguments by position, too."""
     name: str
     """The name of the function, for messages and the log."""
+    computes: bool
+    """Whether it computes elements, so that guards apply."""
     keeps: bool
     """Whether a Blob may lend its kept tensor: torch's own functions store no argument."""
     read: list[int]
     """The Blobs and collections of which it reads elements, and all tensors."""
+    shape_only: list[int]
+    """The Blobs of which it reads no element."""
     written: Mapping[int, bool]
     """The arguments that it writes, and whether every element of each."""
     flags: list[int]
@@ -85,13 +99,23 @@ def plan_of(rule: Rule, kinds_by_key: Mapping[int | str, Any]) -> Plan:
     }
     blobs, tensors = _places(kinds, BlobCore), _places(kinds, torch.Tensor)
     nested = _places(kinds, NESTED)
+    name = getattr(function, "__name__", "torch")
+    like = name.endswith("_like")
+    shape_only: list[int] = []
+    if function in _SHAPE_ONLY:
+        # "self" is the first parameter of torch's builtin functions.
+        shape_only = [i for i in blobs if given[i] == "self" or not like]
     short = rule.keeps and len(written) <= 1 and written.keys().isdisjoint(nested)
     target = next(iter(written), None)
+    unread = {*shape_only, *written} - {*tensors}
     return Plan(
         _by_position(function, len(kinds), names),
-        getattr(function, "__name__", "torch"),
+        name,
+        # The ``*_like`` functions compute the elements of their result.
+        computes=function not in _SHAPE_ONLY or like,
         keeps=rule.keeps,
-        read=[i for i in (*blobs, *tensors, *nested) if i in tensors or i not in written],
+        read=[i for i in (*blobs, *tensors, *nested) if i not in unread],
+        shape_only=shape_only,
         written=written,
         flags=[i for i, parameter in enumerate(given) if parameter in flags],
         short=short,

@@ -26,10 +26,12 @@ from syncblob.calls.torch.make_call import (
     transformation,
 )
 from syncblob.calls.torch.plans import Plan, Rule, plan_of, rule_of
-from syncblob.calls.torch.tensors import host_alias, loan_of, overlaps, storage_of, untraced
+from syncblob.calls.torch.tensors import empty, host_alias, loan_of, overlaps, storage_of, untraced
 from syncblob.devices import HOST, supervisors
 from syncblob.memory import attempt, has_written
 from syncblob.memory.operations import running
+
+_CPU = torch.device("cpu")
 
 _PLAIN: tuple[Any, ...] = (list, tuple)
 
@@ -77,17 +79,21 @@ def _read(plan: Plan, values: Sequence[Any]) -> Any:
         return _begin(plan, values)
     operands = [*values]
     lent: list[Lent] = []
-    if not _lend(plan, operands, plan.read, lent):
+    for n in plan.shape_only:
+        if not values[n].home.native:
+            return _begin(plan, values)
+        operands[n] = empty(values[n].layout, _CPU)
+    if plan.read and not _lend(plan, operands, plan.read, lent):
         return _read_queued(plan, values)
     result = plan.compute(*operands)
-    return result if _is_apart(result, lent) else give(result, lent, HOST, plan)
+    return result if not lent or _is_apart(result, lent) else give(result, lent, HOST, plan)
 
 
 def _read_queued(plan: Plan, values: Sequence[Any]) -> Any:
     """Make a call that writes nothing, with the tensors that Blobs keep on a CUDA device."""
     operands = [*values]
     lent: list[Lent] = []
-    if supervisors or not _lend(plan, operands, plan.read, lent, place=GPU_DATA):
+    if supervisors or plan.shape_only or not _lend(plan, operands, plan.read, lent, place=GPU_DATA):
         return _begin(plan, values)
     home: Any = lent[0][0].home
     stream = home.order.plain()

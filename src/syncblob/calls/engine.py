@@ -244,8 +244,7 @@ class Plan:
         self._roles: dict[int, str] = _roles(rules, kinds)
         self._foreign: Any = foreign or self.begin
         self._queue: Any = None
-        targets = [n for n, role in self._roles.items() if role == "target"]
-        self._target: int | None = targets[0] if targets else None
+        self._target: int | None = next((n for n, x in self._roles.items() if x == "target"), None)
         self._items: list[int] = [n for n, role in self._roles.items() if role == "items"]
         self.run: Callable[..., Any] = self.begin
         if self._roles:

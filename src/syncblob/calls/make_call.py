@@ -62,8 +62,6 @@ def split(arguments: Mapping[int | str, Any]) -> tuple[list[Any], dict[str, Any]
 class Call:
     """The operands of one call in one home."""
 
-    __slots__ = ("by_name", "home", "late", "like", "name", "operands", "rules", "written")
-
     def __init__(self, rules: Rules, like: BlobCore) -> None:
         self.rules: Rules = rules
         self.name: str = rules.name

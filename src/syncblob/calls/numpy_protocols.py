@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def array_ufunc(like: Any, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
     """Compute a ufunc, or one of its methods; NumPy calls this as ``__array_ufunc__``."""
-    plans = _CALLS[ufunc] if method == "__call__" else _METHODS[ufunc, method]
+    plans = _UFUNCS[ufunc, method]
     if not kwargs:
         return plans[(*map(type, inputs),)](like, *inputs)
     out = kwargs.get("out", ())
@@ -229,6 +229,5 @@ def _view_of(x: Any, array: Any, view: Any, const: bool) -> Any:
     return blob
 
 
-_CALLS = plans_by_function(lambda ufunc: _rules_of_ufunc((ufunc, "__call__")))
-_METHODS = plans_by_function(_rules_of_ufunc)
+_UFUNCS = plans_by_function(_rules_of_ufunc)
 _FUNCTIONS = plans_by_function(_rules_of_function)

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from syncblob.devices import Device
     from syncblob.devices.base import Home
 
-_NUMBERS = (int, float, complex)
-
 # Types of arguments that are passed on unchanged, but for NumPy's scalars that Blobs cannot hold.
 _LEAVES = (bool, int, float, complex, str, bytes, type, np.generic, np.dtype, np.ufunc)
 _FOR_HOST = (np.clongdouble, np.datetime64, np.longdouble, np.timedelta64, np.void)
@@ -65,7 +63,7 @@ def is_plain_array(x: Any) -> bool:
 
 def is_number(x: Any) -> bool:
     """Return whether an object is a number that takes part in operators with arrays."""
-    return isinstance(x, _NUMBERS) and not hasattr(type(x), "__array_ufunc__")
+    return isinstance(x, (int, float, complex)) and not hasattr(type(x), "__array_ufunc__")
 
 
 def with_blobs(name: str, operands: Sequence[Any]) -> list[Any]:

@@ -109,7 +109,7 @@ def _can_divide(kernel: Callable[..., Any], operands: Sequence[Any], *, writes: 
         and all(type(x) in SCALARS or isinstance(x, BlobCore) for x in operands)
         and len(homes) == 1
         and all(
-            x.shape == first.shape and x.layout.contiguous and divisible(x.memory.buffers, *homes)
+            x.shape == first.shape and x.layout.contiguous and divisible(x.memory, *homes)
             for x in blobs
         )
         and all(

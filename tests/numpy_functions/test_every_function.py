@@ -40,10 +40,8 @@ SHORT = {
 SHORT_UFUNCS = {
     "numpy.add": "two operands",
     "numpy.divmod": "two results",
-    "numpy.invert": "integers alone",
     "numpy.isfinite": "a result of another dtype",
     "numpy.matmul": "axes that are no elements",
-    "numpy.sin": "one operand",
 }
 ALL = tiers.representatives(FUNCTIONS, SHORT)
 # Operands of ufuncs that do not accept the usual shapes.

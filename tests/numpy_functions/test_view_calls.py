@@ -95,12 +95,6 @@ def test_copies_by_functions_of_views_are_computed_on_the_device(copy, device):
             assert result.tolist() == part.tolist()
 
 
-def test_several_blobs_in_one_array_are_no_view():
-    rows = [blob_in(GPU)[0], blob_in(GPU)[1]]
-    for function in (np.transpose, np.atleast_2d, np.flip, np.ravel):
-        assert np.asarray(function(rows)).tolist() == function(values()).tolist()
-
-
 @pytest.mark.parametrize("fresh", [False, True])
 def test_the_same_array_is_the_same_blob(fresh):
     blob = np.copy(on("cpu", values())) if fresh else on("cpu", values())

@@ -83,15 +83,6 @@ def test_where_a_transfer_fails_nothing_has_changed(simulated):
     assert not blob.memory.aliased
 
 
-def test_blobs_without_axes_and_without_elements():
-    blob = Blob(())
-    (blob.as_parameter() * 3).backward()
-    assert blob.diff.item() == 3
-    empty = Blob((0, 3)).as_parameter()
-    empty.sum().backward()
-    assert tuple(empty.grad.shape) == (0, 3)
-
-
 # --- backward ------------------------------------------------------------------------------------
 
 
@@ -317,16 +308,6 @@ def test_a_parameter_after_the_blob_was_written_on_the_accelerator_and_came_back
     assert blob.gpu_data().tolist() == blob.tolist() == parameter.tolist() == [[4] * 3] * 2
     assert parameter.data_ptr() == blob.cpu_data().ctypes.data
     assert blob.head is CPU
-
-
-def test_a_write_on_the_other_side_that_is_stopped_changes_nothing():
-    blob, parameter, _ = made(GPU)
-    with pytest.raises(StaleAliasWarning):
-        blob.mutable_cpu_diff()
-    with pytest.raises(StaleAliasWarning):
-        blob.mutable_cpu_data()
-    parameter.sum().backward()
-    assert (blob.diff_head, blob.diff.tolist()) == (GPU, [[1] * 3] * 2)
 
 
 def test_the_aliases_end_with_the_parameter():

@@ -91,6 +91,10 @@ def test_a_failure_leaves_an_out_with_negative_strides_as_it_was():
         torch.add(torch.ones(7), 1, out=blob[::-1])
     with pytest.raises(ValueError, match="const view"):
         torch.add(T, 1, out=blob[::-1].const)
+    with pytest.raises(ValueError, match="const view"):
+        blob.const.to_torch(copy=False)
+    with pytest.raises(ValueError, match="negative strides"):
+        blob[::-1].to_torch()
     assert blob.tolist() == values().tolist()
 
 
@@ -466,17 +470,6 @@ def test_a_tensor_composed_of_a_blob_is_an_alias_and_of_a_const_one_a_copy(dtype
     assert blob.tolist() == [1, 2, 4]
     del composed
     assert not blob.memory.aliased
-
-
-# --- to_torch ------------------------------------------------------------------------------------
-
-
-def test_to_torch_refuses():
-    blob = blob_in(CPU)
-    with pytest.raises(ValueError, match="const view"):
-        blob.const.to_torch(copy=False)
-    with pytest.raises(ValueError, match="negative strides"):
-        blob[::-1].to_torch()
 
 
 # --- CUDA ----------------------------------------------------------------------------------------

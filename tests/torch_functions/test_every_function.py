@@ -79,7 +79,6 @@ SHORT = {
     "add": "two operands, and an operator of aten",
     "batch_norm": "statistics that may be written",
     "cat": "a list of operands",
-    "conv2d": "a layer with parameters",
     "dropout": "a random result, or a view",
     "einsum": "operands after a text",
     "embedding": "integers, and weights that may be written",
@@ -87,7 +86,6 @@ SHORT = {
     "numel": "a question for no element",
     "result_type": "a question for two operands",
     "sum": "a reduction",
-    "unique": "a result whose shape depends on the values",
 }
 SHORT_MODULES = {
     "CrossEntropyLoss": "two inputs",

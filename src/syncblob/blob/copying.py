@@ -12,8 +12,7 @@ from syncblob.arrays.native import native_array
 from syncblob.blob.core import BlobCore, Gradient, fresh
 from syncblob.blob.flags import Flags
 from syncblob.blob.replace_memory import assign
-from syncblob.calls.choose_home import require_device_of
-from syncblob.calls.operands import blob_to_read
+from syncblob.calls.operands import blob_to_read, require_device_of
 from syncblob.devices import HOST, Accelerator, Device, Side, home_of, supervisors
 from syncblob.memory import CONST, MUTABLE, Shortcut, SyncedMemory, compute, from_the_start
 

@@ -13,8 +13,8 @@ from syncblob._shape import is_integer, shape_from
 from syncblob.arrays.native import native_array
 from syncblob.blob.copying import Copies, private_array
 from syncblob.blob.core import BlobCore, fresh
-from syncblob.calls.choose_home import require_device_of
 from syncblob.calls.ndarray_methods import NdarrayMethods
+from syncblob.calls.operands import require_device_of
 from syncblob.devices import Device, Side, home_of, supervisors
 from syncblob.interop.side_view import SideView
 from syncblob.memory import CONST, MUTABLE, SyncedMemory

@@ -158,15 +158,6 @@ def test_the_same_holders_in_a_range(drawn, holders):
 
 
 @EXAMPLES
-@given(listings_with_a_range())
-def test_the_holders_of_a_range_where_all_are_alike(drawn):
-    listing, start, stop = drawn
-    found = set(listing[start:stop])
-    assert spans_of(listing).alike(start, stop) == (found.pop() if len(found) == 1 else None)
-    assert spans_of(listing).alike(start, start) is None
-
-
-@EXAMPLES
 @given(listings())
 def test_without_runs_nothing_changes(listing):
     spans = spans_of(listing)

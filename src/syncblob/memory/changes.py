@@ -26,7 +26,6 @@ from syncblob.memory.state_machine import (
     COPY,
     INITIAL,
     MUTABLE,
-    NOTHING,
     OVERWRITE,
     TABLE,
     Access,
@@ -103,7 +102,7 @@ class Written:
     done = False
 
 
-def plan(  # noqa: C901  # the usual access is planned without a call
+def plan(  # the usual access is planned without a call
     ledger: Ledger,
     side: Side,
     access: Access,
@@ -123,25 +122,14 @@ def plan(  # noqa: C901  # the usual access is planned without a call
     initial = before.uniform == 0 and ledger.source is None and not window
     pieces: Sequence[Run] = ()
     changed = start, stop
-    held = before.uniform if before.uniform is not None else before.alike(start, stop)
-    # Bytes that an alias writes during the copy must be copied again.
-    writers = () if writes or not loans.live else loans.writers(start, stop)
     pair = len(ledger.all_sides) == PAIR
-    alike, brings, holders = held is not None and pair and start < stop, NOTHING, 0
-    if alike:
-        brings, holders = TABLE[held][COLUMNS[side] + access]  # type: ignore[index]  # it is alike
-        if writers and brings is COPY:
-            holders = held  # type: ignore[assignment]  # as above
-            # Else only a part of it stays where it is.
-            alike = any(x.start <= start and stop <= x.stop and x.side != side for x in writers)
     if initial or not nbytes:
         # The first access allocates and fills a whole buffer.
         changed = 0, nbytes
         after = Spans.whole(nbytes, mine if initial or writes else before.holders[0] | mine)
-    elif alike:
-        pieces = () if brings is NOTHING else (_new(Run, (start, stop, held)),)
-        after = before.put(start, stop, holders) if part else Spans.whole(nbytes, holders)
     else:
+        # Bytes that an alias writes during the copy must be copied again.
+        writers = () if writes or not loans.live else loans.writers(start, stop)
         reach = [Run(each.start, each.stop, 1 << each.side) for each in writers]
         pieces, runs = plan_access(before, side, access, start, stop, writers=reach)
         after = before.replaced(runs)

@@ -295,27 +295,23 @@ class Ledger(Buffers):
         known = self.shortcuts
         shortcut = known.get(key)
         if shortcut is None or shortcut.buffer is not buffer:
+            if shortcut is not None:
+                shortcut.readable = shortcut.writable = False
+                known.pop(key, None)
             if len(known) >= _MOST_SHORTCUTS:
                 self.forget_shortcuts()
-            new = Shortcut(buffer, key[0])
-            # A signal handler or a finaliser may have made one meanwhile. None can run from here
-            # on: nothing is called. So no shortcut that may be used is ever unknown.
-            shortcut = known[key] if key in known else None  # noqa: SIM401  # `get` is a call
-            if shortcut is None or shortcut.buffer is not buffer:
-                if shortcut is not None:
-                    shortcut.readable = shortcut.writable = False
-                known[key] = shortcut = new
+            # Not that of this buffer if a signal handler has made one for another meanwhile. It has
+            # replaced the epoch, too.
+            shortcut = known.setdefault(key, Shortcut(buffer, key[0]))
         return shortcut
 
     def forget_shortcuts(self, side: int | None = None) -> None:
         """Let go of the windows of a side, because it gets others, or of all. Needs the lock."""
-        known = self.shortcuts
-        for key in list(known):
-            # Nothing is called here, so an interrupt leaves none that is unknown and usable.
-            if (side is None or key[0] == side) and key in known:
-                shortcut = known[key]
+        for key, shortcut in [*self.shortcuts.items()]:
+            if side is None or key[0] == side:
+                # No signal handler can run in between, so none is usable that is not known.
                 shortcut.readable = shortcut.writable = False
-                del known[key]
+                self.shortcuts.pop(key, None)
 
     def revoke_shortcuts(self) -> None:
         """Let the next accesses ask again. Needs no lock: at worst, it makes accesses slower."""

@@ -392,7 +392,7 @@ class MemoryRow(NamedTuple):
 
 
 class MemorySummary:
-    """The result of `memory_summary`, printed as a text. A notebook shows a table.
+    """The result of `memory_summary`, printed as a text.
 
     Attributes
     ----------
@@ -413,19 +413,6 @@ class MemorySummary:
         return "\n".join(lines)
 
     __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        """Return the table for a notebook."""
-        import html  # slow to import, and only notebooks need it
-
-        lines = [
-            "<tr><th>device</th><th>bytes</th><th>Blob</th><th>since</th><th>kept by</th></tr>"
-        ]
-        for row in self.rows:
-            cells = row.device, human_bytes(row.nbytes), row.blob, row.line or "", row.holder
-            texts = [f"<td>{html.escape(str(cell))}</td>" for cell in cells]
-            lines.append(f"<tr>{''.join(texts)}</tr>")
-        return f"<table>{''.join(lines)}</table>"
 
 
 def rows(home: Accelerator, reason: str = "") -> list[MemoryRow]:

@@ -58,13 +58,6 @@ class Spans:
         runs.append(Run(place, nbytes, 0))
         return cls.whole(nbytes, 0).replaced(run for run in runs if run.nbytes)
 
-    def alike(self, start: int, stop: int) -> int | None:
-        """Return the holders of every byte of a range; None if they differ or it is empty."""
-        if start >= stop or self.uniform is not None:
-            return self.uniform if start < stop else None
-        first, last = self._indices(start, stop)
-        return self.holders[first] if first == last else None
-
     def common(self, start: int, stop: int) -> int:
         """Return the sides that hold every byte of a range; of an empty one, the next byte."""
         if self.uniform is not None:

@@ -16,7 +16,7 @@ from syncblob.memory import Access
 from syncblob.memory.accesses import expose
 from syncblob.memory.ledger import Ledger
 from syncblob.memory.loans import Loans
-from syncblob.memory.spans import Spans
+from syncblob.memory.state_machine import Spans
 
 NBYTES = 8
 WHOLE = Layout.raw(NBYTES)

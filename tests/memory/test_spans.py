@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from syncblob import Head
 from syncblob.devices import Side
-from syncblob.memory.spans import Run, Spans
-from syncblob.memory.state_machine import Access, head_over, plan_access
+from syncblob.memory.state_machine import Access, Run, Spans, head_over, plan_access
 
 # The map supports any number of sides; the state machine has two.
 SIDES = (1, 2, 4)

@@ -19,7 +19,6 @@ from syncblob.memory.buffers import Window, find_window
 from syncblob.memory.ledger import OLDEST, Transition
 from syncblob.memory.loans import NO_LOANS, require_announced, restore
 from syncblob.memory.operations import is_written_elsewhere, let_go, reside, running, searches
-from syncblob.memory.spans import Run, Spans
 from syncblob.memory.state_machine import (
     COLUMNS,
     CONST,
@@ -29,6 +28,8 @@ from syncblob.memory.state_machine import (
     OVERWRITE,
     TABLE,
     Access,
+    Run,
+    Spans,
     plan_access,
 )
 from syncblob.transfers import open_logs

@@ -22,8 +22,7 @@ from syncblob.memory.changes import Change, commit
 from syncblob.memory.ledger import Upload
 from syncblob.memory.operations import allocate, is_written_elsewhere, searches
 from syncblob.memory.room import in_room
-from syncblob.memory.spans import Run
-from syncblob.memory.state_machine import CONST, MUTABLE, Access, Head, head_over, plan_access
+from syncblob.memory.state_machine import CONST, MUTABLE, Access, Head, Run, head_over, plan_access
 from syncblob.memory.windows import provide
 from syncblob.transfers import Copying, transfer
 
@@ -33,9 +32,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from syncblob.devices.base import Home
-    from syncblob.memory.buffers import Window
+    from syncblob.memory.buffers import Source, Window
     from syncblob.memory.ledger import Ledger
-    from syncblob.memory.sources import Source
 
 
 class ElsewhereError(MemoryError):

@@ -16,12 +16,10 @@ from syncblob._locks_lost_in_fork import LostLock, is_lost, notify
 from syncblob._source_lines import Place, user_instruction
 from syncblob.devices import Side, home_of
 from syncblob.devices.base import Home
-from syncblob.memory.buffers import Buffers, Window
+from syncblob.memory.buffers import Buffers, Source, Window
 from syncblob.memory.loans import NO_LOANS, Loans
 from syncblob.memory.operations import searches
-from syncblob.memory.sources import Source
-from syncblob.memory.spans import Run, Spans
-from syncblob.memory.state_machine import CONST, Access, Head, head_over
+from syncblob.memory.state_machine import CONST, Access, Head, Run, Spans, head_over
 from syncblob.transfers import count, followers, log_generation, open_logs
 from syncblob.transfers.verify import Watch
 
@@ -31,7 +29,7 @@ if TYPE_CHECKING:
     from syncblob._layout import Layout
     from syncblob.devices import Device
     from syncblob.devices.base import Push
-    from syncblob.memory.sources import Function
+    from syncblob.memory.buffers import Function
 
 # Programs that use more parts of a memory than this ask again.
 _MOST_SHORTCUTS = 64

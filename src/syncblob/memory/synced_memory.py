@@ -23,8 +23,7 @@ from syncblob.memory.ledger import Ledger, Shortcut
 from syncblob.memory.loans import announcing
 from syncblob.memory.operations import is_written_elsewhere, reside
 from syncblob.memory.room import compute, from_the_start, in_room
-from syncblob.memory.spans import Spans
-from syncblob.memory.state_machine import CONST, MUTABLE, OVERWRITE, Access, Head, head_over
+from syncblob.memory.state_machine import CONST, MUTABLE, OVERWRITE, Access, Head, Spans, head_over
 from syncblob.memory.windows import divisible, free, grow
 from syncblob.transfers import open_logs
 from syncblob.transfers.verify import verifying

@@ -207,12 +207,13 @@ def test_what_an_operation_writes_is_not_evicted_by_hand(limited, monkeypatch, w
     def evict_first(*args, **keywords):
         with pytest.raises(BufferError, match="another thread, or an operation that this one"):
             blob.evict("gpu")
-        found.append(blob.memory.evict(Side.ACCELERATOR, needed=False))
+        found.append(blob.memory.windows(Side.ACCELERATOR))
         return compute_there(*args, **keywords)
 
     monkeypatch.setattr(limited, "compute", evict_first)
     write(blob)
-    assert found == [0] * len(found) != []
+    assert all(found)
+    assert found
     assert blob.tolist()[:2] in ([5, 5], [6, 6])
 
 

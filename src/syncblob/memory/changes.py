@@ -176,8 +176,8 @@ def _with_rest(
     What another side holds keeps its holders, because other code may be writing it there.
     """
     first, last = pieces[0], pieces[-1]
-    low = before.span_of(first.start)[0] if first.start == start else first.start
-    high = before.span_of(last.stop - 1)[1] if last.stop == stop else last.stop
+    low = before.span_of(first.start)[0]
+    high = before.span_of(last.stop - 1)[1]
     brought = [*pieces]
     brought[0] = first._replace(start=low)
     brought[-1] = brought[-1]._replace(stop=high)

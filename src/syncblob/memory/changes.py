@@ -87,7 +87,7 @@ class Change(NamedTuple):
         None
     )
     # Called if `prepare` or anything after it fails.
-    undo: Callable[[Ledger], None] | None = None
+    undo: Callable[[], object] | None = None
     # The map while the side gets another buffer, or none; None if the buffer stays.
     between: Spans | None = None
     # The bytes that it allocates, for an error; None for those of the whole memory.
@@ -389,7 +389,7 @@ def _undo(
         return
     restore(revoked)
     if change is not None and change.undo is not None:
-        change.undo(ledger)
+        change.undo()
 
 
 def take(ledger: Ledger, side: Side, start: int, stop: int, reason: str = "") -> None:
@@ -458,7 +458,7 @@ def _plan_adoption(
         writes=True,
         prepare=lambda *_: (windows, ()),
         # While the buffer is exchanged, this side must not count as a holder.
-        between=before.without(start, stop, 1 << side),
+        between=before.changed(start, stop, lambda held: held & ~(1 << side)),
     )
 
 

@@ -400,7 +400,12 @@ class Ledger(Buffers):
                 # The copy has failed. Its origin still has the newest contents: nothing wrote
                 # since. Change the map first, because readers without the lock trust it as soon as
                 # no copy is under way.
-                self.take_from(upload.side, upload.start, min(upload.stop, self.spans.nbytes))
+                self.revoke_shortcuts()
+                lacks = ~(1 << upload.side)
+                self.spans = self.spans.changed(
+                    *upload[:2],
+                    lambda held, lacks=lacks: held & lacks or held,  # type: ignore[misc]  # an int
+                )
                 self.forget_arrived(upload)
                 raise
             self.forget_arrived(upload)
@@ -428,15 +433,6 @@ class Ledger(Buffers):
             return runs
         unwritten = self.source.unwritten
         return [part for run in runs for part in unwritten.lacking(*run[:2], 1)]
-
-    def take_from(self, side: Side, start: int, stop: int) -> None:
-        """Let a side no longer hold the bytes of a range that others hold, too."""
-        self.revoke_shortcuts()
-        runs = self.spans.runs(start, stop)
-        mine = 1 << side
-        self.spans = self.spans.replaced(
-            run._replace(holders=run.holders & ~mine or run.holders) for run in runs
-        )
 
     def refuse_reentry(self) -> Never:
         """Raise: this is in the middle of a transfer, interrupted on the same thread."""

@@ -317,10 +317,6 @@ class _Index:
 class Unannounced(Exception):  # noqa: N818  # it is caught, and turned into a warning
     """Aliases would become stale, and no warning has named them yet."""
 
-    def __init__(self, stale: set[Loan]) -> None:
-        super().__init__(stale)
-        self.stale = stale
-
 
 def require_announced(
     loans: Loans, announced: Collection[set[Loan]], start: int, stop: int, stale: int = -1
@@ -343,7 +339,7 @@ def announcing(ledger: Ledger, action: str, function: Callable[..., Any], *args:
             with ledger.lock:
                 return function(ledger, *args, announced)
         except Unannounced as unannounced:
-            stale = unannounced.stale
+            (stale,) = unannounced.args
         announce(action, stale, announced)
 
 

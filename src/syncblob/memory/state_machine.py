@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from syncblob.devices import Side
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 
 class Run(NamedTuple):
@@ -145,15 +145,12 @@ class Spans:
             return self
         if self.common(start, stop) & holder:
             return self.put(start, stop, holder)
-        return self.replaced(
-            run._replace(holders=holder) if run.holders & holder else run
-            for run in self.runs(start, stop)
-        )
+        return self.changed(start, stop, lambda held: holder if held & holder else held)
 
-    def without(self, start: int, stop: int, holder: int) -> Spans:
-        """Return a map in which a side does not hold a range."""
+    def changed(self, start: int, stop: int, change: Callable[[int], int]) -> Spans:
+        """Return a map with the result of a function of its holders for each run of a range."""
         runs = self.runs(start, stop)
-        return self.replaced(run._replace(holders=run.holders & ~holder) for run in runs)
+        return self.replaced(run._replace(holders=change(run.holders)) for run in runs)
 
     def _indices(self, start: int, stop: int) -> tuple[int, int]:
         """Return the indices of the first and the last span of a range."""

@@ -219,12 +219,11 @@ def _plan_eviction(  # a range
     after = before
     for window in ledger.inside(side, start, stop):
         low, high = window.start, window.stop
-        runs = [run._replace(holders=run.holders & ~mine) for run in before.runs(low, high)]
         if ledger.only_on(side, low, high):
             raise RuntimeError(
                 "this memory was written, or lent to be written, while it was evicted; try again"
             )
-        after = after.replaced(runs)
+        after = after.changed(low, high, lambda held: held & ~mine)
     # Borrows there lost their write permission when the bytes were copied elsewhere.
     return Change(side, before, after, start, stop, prepare=_drop, between=after)
 

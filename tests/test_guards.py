@@ -335,15 +335,9 @@ async def asynchronous_steps() -> AsyncIterator[int]:
     yield 1
 
 
-@pytest.mark.parametrize("function", [steps, asynchronous_steps, partial(steps)])
-def test_generator_functions_cannot_be_decorated(function: Any) -> None:
-    with pytest.raises(TypeError, match=r"generator.*steps"):
-        no_transfers()(function)
-
-
-@pytest.mark.parametrize("thing", [Blob, 3, None])
-def test_only_functions_can_be_decorated(thing: Any) -> None:
-    with pytest.raises(TypeError, match="function"):
+@pytest.mark.parametrize("thing", [steps, asynchronous_steps, partial(steps), Blob, 3])
+def test_only_functions_that_are_no_generators_can_be_decorated(thing: Any) -> None:
+    with pytest.raises(TypeError, match=r"function" if thing in {Blob, 3} else r"generator.*steps"):
         no_transfers()(thing)
 
 
@@ -414,7 +408,7 @@ ACCESSES = functions(
     xp.reshape(x, (9,)); xp.real(x); np.swapaxes(np.expand_dims(x, 0), 1, 2);
     (np.reshape(x, 9), np.ravel(x)); np.reshape(x.T, 9, order='F'); np.diag(x);
     (np.split(x, 3), np.split(ary=x, indices_or_sections=3));
-    (np.unstack(x), np.atleast_3d(x, x[0])); np.broadcast_arrays(x, x[0]); (x.real, np.real(x));
+    np.unstack(x); (x.real, np.real(x));
     (np.shape(x), np.size(x), np.ndim(x)); np.shares_memory(x, x[0]);
     (str(x), repr(x), np.array2string(x)); np.save(io.BytesIO(), x); x.copy();
     pickle.loads(pickle.dumps(x)); (x.to_device('cpu'), x.to_device('simulated:0'));
@@ -584,13 +578,7 @@ def test_every_function_of_the_namespace_asks_the_guard(device: str) -> None:
 def test_every_function_of_numpy_asks_the_guard(device: str) -> None:
     other = "simulated:0" if device == "cpu" else "cpu"
     functions = numpy_calls.listed()
-    views = {
-        *tables.VIEWS,
-        *tables.OF_ATTRIBUTES,
-        *tables.QUESTIONS,
-        *tables.SHARING,
-        *tables.TEXTS_AND_FILES,
-    }
+    views = {*tables.VIEWS, *tables.OF_ATTRIBUTES, *tables.QUESTIONS, *tables.ON_THE_HOST}
     refused = set()
     with use_device(device), np.errstate(all="ignore"), warnings.catch_warnings(action="ignore"):
         for name, calls in numpy_calls.CALLS.items():

@@ -20,17 +20,17 @@ from syncblob.memory.buffers import Window, find_window
 from syncblob.memory.ledger import OLDEST, Transition
 from syncblob.memory.loans import NO_LOANS, require_announced, restore
 from syncblob.memory.operations import is_written_elsewhere, let_go, reside, running, searches
-from syncblob.memory.spans import Run, Spans
 from syncblob.memory.state_machine import (
     COLUMNS,
     CONST,
     COPY,
     INITIAL,
     MUTABLE,
-    NOTHING,
     OVERWRITE,
     TABLE,
     Access,
+    Run,
+    Spans,
     plan_access,
 )
 from syncblob.transfers import open_logs
@@ -91,7 +91,7 @@ class Change(NamedTuple):
         None
     )
     # Called if `prepare` or anything after it fails.
-    undo: Callable[[Ledger], None] | None = None
+    undo: Callable[[], object] | None = None
     # The map while the side gets another buffer, or none; None if the buffer stays.
     between: Spans | None = None
     # The bytes that it allocates, for an error; None for those of the whole memory.
@@ -109,7 +109,7 @@ class Written:
     done = False
 
 
-def plan(  # noqa: C901, PLR0912  # the usual access is planned without a call
+def plan(  # the usual access is planned without a call
     ledger: Ledger,
     side: Side,
     access: Access,
@@ -129,25 +129,14 @@ def plan(  # noqa: C901, PLR0912  # the usual access is planned without a call
     initial = before.uniform == 0 and ledger.source is None and not window
     pieces: Sequence[Run] = ()
     changed = start, stop
-    held = before.uniform if before.uniform is not None else before.alike(start, stop)
-    # Bytes that an alias writes during the copy must be copied again.
-    writers = () if writes or not loans.live else loans.writers(start, stop)
     pair = len(ledger.all_sides) == PAIR
-    alike, brings, holders = held is not None and pair and start < stop, NOTHING, 0
-    if alike:
-        brings, holders = TABLE[held][COLUMNS[side] + access]  # type: ignore[index]  # it is alike
-        if writers and brings is COPY:
-            holders = held  # type: ignore[assignment]  # as above
-            # Else only a part of it stays where it is.
-            alike = any(x.start <= start and stop <= x.stop and x.side != side for x in writers)
     if initial or not nbytes:
         # The first access allocates and fills a whole buffer.
         changed = 0, nbytes
         after = Spans.whole(nbytes, mine if initial or writes else before.holders[0] | mine)
-    elif alike:
-        pieces = () if brings is NOTHING else (_new(Run, (start, stop, held)),)
-        after = before.put(start, stop, holders) if part else Spans.whole(nbytes, holders)
     else:
+        # Bytes that an alias writes during the copy must be copied again.
+        writers = () if writes or not loans.live else loans.writers(start, stop)
         reach = [Run(each.start, each.stop, 1 << each.side) for each in writers]
         pieces, runs = plan_access(before, side, access, start, stop, writers=reach)
         after = before.replaced(runs)
@@ -219,8 +208,8 @@ def _with_rest(
     What another side holds keeps its holders, because other code may be writing it there.
     """
     first, last = pieces[0], pieces[-1]
-    low = before.span_of(first.start)[0] if first.start == start else first.start
-    high = before.span_of(last.stop - 1)[1] if last.stop == stop else last.stop
+    low = before.span_of(first.start)[0]
+    high = before.span_of(last.stop - 1)[1]
     brought = [*pieces]
     brought[0] = first._replace(start=low)
     brought[-1] = brought[-1]._replace(stop=high)
@@ -433,7 +422,7 @@ def _undo(
         return
     restore(revoked)
     if change is not None and change.undo is not None:
-        change.undo(ledger)
+        change.undo()
 
 
 def take(
@@ -508,7 +497,7 @@ def _plan_adoption(
         writes=True,
         prepare=lambda *_: (windows, ()),
         # While the buffer is exchanged, this side must not count as a holder.
-        between=before.without(start, stop, 1 << side),
+        between=before.changed(start, stop, lambda held: held & ~(1 << side)),
     )
 
 

@@ -25,6 +25,12 @@ def array_ufunc(like: Any, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs:
     """Compute a ufunc, or one of its methods; NumPy calls this as ``__array_ufunc__``."""
     plans = _UFUNCS[ufunc, method]
     if not kwargs:
+        # Most have one or two, and `map` takes time.
+        match inputs:
+            case (x,):
+                return plans[type(x)](like, x)
+            case (x1, x2):
+                return plans[type(x1), type(x2)](like, x1, x2)
         return plans[(*map(type, inputs),)](like, *inputs)
     out = kwargs.get("out", ())
     if type(out) is not tuple or (method == "__call__" and len(inputs) > ufunc.nin):

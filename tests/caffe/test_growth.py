@@ -1,15 +1,13 @@
 """The work of edits and commands grows with the number of layers, and not with its square."""
 
-import gc
 import sys
 
 import numpy as np
 import pytest
-from google.protobuf.internal import api_implementation
 
-from syncblob import Layer, ModelFile, SolverState, open_model, save_model, save_solver_state
+from syncblob import Layer, ModelFile, open_model, save_model
 from syncblob.caffe.commands import main
-from syncblob.caffe.convert import convert, open_weights, save_weights
+from syncblob.caffe.convert import convert
 from syncblob.caffe.messages.open_file import Descriptor
 
 ONE = np.ones(1, np.float32)
@@ -42,10 +40,6 @@ def change(_folder, count, name="layer{}"):
         del model[name.format(number + 2)]
 
 
-def repeated(folder, count):
-    yield from change(folder, count, "a")
-
-
 def save(folder, count):
     model = open_model(saved(folder, count))
     model.add(Layer("new"))
@@ -74,36 +68,17 @@ def conversion(extension, name="layer{}"):
     return run
 
 
-def many_tops(_folder, count):
-    names = [f"top{number}" for number in range(count)]
-    data = Layer("data", "Input", [], ["data"])
-    data.proto.input_param.shape.add().dim.extend([2, 3])
-    layers = [data, Layer("s", "Split", ["data"], names), Layer("c", "Concat", names, ["out"])]
-    model = ModelFile("", layers)
-    yield
-    model.infer_shapes()
-
-
-def history(folder, count):
-    save_solver_state(SolverState(1, "x", 0, [ONE] * count), folder / "x.solverstate")
-    yield
-    main(["diff", str(folder / "x.solverstate"), str(folder / "x.solverstate")])
-
-
 WORK = {
     "add": add,
     "change": change,
-    "change layers of one name": repeated,
+    "change layers of one name": lambda folder, count: change(folder, count, "a"),
     "save": save,
     "inspect": command("inspect", "X", "--stats"),
-    "inspect --prototxt": command("inspect", "X", "--prototxt"),
     "diff": command("diff", "X", "X"),
     "diff layers of one name": command("diff", "X", "X", name="a"),
     "convert layers of one name": conversion("npz", "a"),
-    **{f"convert to {kind}": conversion(kind) for kind in ("safetensors", "npz", "h5")},
+    "convert to safetensors": conversion("safetensors"),
     "convert to caffemodel.h5": conversion("caffemodel.h5"),
-    "tops": many_tops,
-    "history": history,
 }
 
 
@@ -129,32 +104,6 @@ def test_four_times_the_layers_are_four_times_the_work(tmp_path, name):
     calls(WORK[name], tmp_path, 30)  # imports, and whatever is cached
     few, many = (calls(WORK[name], tmp_path, count) for count in (60, 240))
     assert many < 4.4 * few
-
-
-def test_an_open_tensor_takes_few_objects(tmp_path):
-    # Python's garbage collector looks at all of them, again and again while more are made.
-    path, target = saved(tmp_path, 200), tmp_path / "x.safetensors"
-    convert(path, target)
-    open_weights(target).close()  # imports
-    gc.collect()
-    before = len(gc.get_objects())
-    weights = open_weights(target)
-    gc.collect()
-    # protobuf in pure Python makes more of each message.
-    most = 30 if api_implementation.Type() == "upb" else 60
-    assert len(gc.get_objects()) - before < 200 * most
-    weights.close()
-
-
-def test_saving_edited_weights_copies_no_layer(tmp_path, monkeypatch):
-    path = tmp_path / "x.safetensors"
-    convert(saved(tmp_path, 3), path)
-    weights = open_weights(path)
-    weights.tensors["layer1.weight"][...] = 5
-    monkeypatch.setattr(Layer, "__copy__", lambda _: pytest.fail("copied"))
-    save_weights(weights, path)
-    with open_weights(path) as saved_weights:
-        assert saved_weights.tensors["layer1.weight"].tolist() == [5]
 
 
 def test_a_large_layer_is_looked_for_few_times(tmp_path, monkeypatch):

@@ -1,5 +1,6 @@
 """Models that are opened and edited."""
 
+import copy
 import os
 from pathlib import Path
 
@@ -22,7 +23,6 @@ from syncblob.caffe._pb.caffe_pb2 import BlobProto, BlobShape, LayerParameter, N
 from syncblob.caffe.convert import from_tensors, to_tensors
 from syncblob.caffe.messages.values import Runs
 from syncblob.caffe.messages.wire import length_field
-from syncblob.formats import memory_of
 from syncblob.memory import Head
 
 BLOB = BlobProto(shape=BlobShape(dim=[2]), data=[0, 1])
@@ -74,9 +74,8 @@ def test_fields_that_are_not_read_may_have_any_wire_type(write):
     assert list(open_model(write(content))) == ["a"]
 
 
-@pytest.mark.parametrize("name", ["mean.binaryproto", "größe.binaryproto"])
-def test_read_blob(write, name):
-    path = write(proto_of(2, 2, data=[1, 2, 3, 4], diff=[5, 6, 7, 8]), name)
+def test_read_blob(write):
+    path = write(proto_of(2, 2, data=[1, 2, 3, 4], diff=[5, 6, 7, 8]), "größe.binaryproto")
     for argument in (path, str(path)):
         blob = read_blob(argument)
         assert (blob.shape, blob.dtype, blob.head) == ((2, 2), np.float32, Head.UNINITIALIZED)
@@ -87,24 +86,17 @@ def test_read_blob(write, name):
 # --- lazy reading ---------------------------------------------------------------------------------
 
 
-def test_opening_reads_no_values(write, reads, v2_net):
+def test_opening_reads_no_values_and_the_host_side_is_read_into(write, reads, v2_net):
     net = open_model(write(v2_net))
     blobs = [blob for layer in net.layers for blob in layer.blobs]
     assert {blob.head for blob in blobs} == {Head.UNINITIALIZED}
     repr(net)
     assert reads == []
     weights, bias = net["conv1"].blobs
-    weights.cpu_data()
+    for _ in range(2):
+        assert np.shares_memory(weights.cpu_data(), reads[0])
     assert len(reads) == 1
-    assert weights.head is Head.HEAD_AT_CPU
-    weights.cpu_data()
-    assert len(reads) == 1
-    assert bias.head is Head.UNINITIALIZED
-
-
-def test_the_host_side_is_read_into_directly(write, reads, v2_net):
-    (weights, _) = open_model(write(v2_net))["conv1"].blobs
-    assert np.shares_memory(weights.cpu_data(), reads[0])
+    assert (weights.head, bias.head) == (Head.HEAD_AT_CPU, Head.UNINITIALIZED)
 
 
 def test_closing(write, v2_net):
@@ -136,24 +128,13 @@ def names(model):
 
 def test_replacing_a_blob_leaves_the_old_one_alone(model):
     old = model["conv1"].blobs[0]
-    model["conv1"].blobs[0] = np.full((2, 3), 7, np.float32)
-    new = model["conv1"].blobs[0]
-    assert isinstance(new, Blob)
-    assert new.cpu_data().tolist() == [[7, 7, 7], [7, 7, 7]]
-    assert old.cpu_data().tolist() == [[0, 1, 2], [3, 4, 5]]
-
-
-def test_a_blob_is_put_in_as_it_is(model):
     blob = Blob((2, 3), "float64")
     model["conv1"].blobs[-2] = blob
     assert model["conv1"].blobs[0] is blob
-
-
-def test_arrays_of_torch(model):
-    torch = pytest.importorskip("torch")
-    tensor = torch.full((2,), 5.0)
-    model["conv1"].blobs[1] = tensor
-    tensor[0] = 6
+    assert old.cpu_data().tolist() == [[0, 1, 2], [3, 4, 5]]
+    array = np.full(2, 5, np.float32)
+    model["conv1"].blobs[1] = array
+    array[0] = 6
     assert model["conv1"].blobs[1].cpu_data().tolist() == [6, 5]
 
 
@@ -248,7 +229,6 @@ def test_the_message_of_a_layer_made_by_hand():
     expected = LayerParameter(name="ip", type="InnerProduct", bottom=["a"], top=["b"])
     assert layer.proto == expected
     assert repr(Layer("x")) == "<Layer 'x' of no type, blobs: none>"
-    assert repr(Layer("x").blobs) == "[]"
 
 
 def test_a_layer_made_of_a_message():
@@ -318,23 +298,35 @@ def test_empty_names_survive(tmp_path, layers):
     assert open_model(tmp_path / "y.caffemodel").name == "z"
 
 
-def test_a_model_that_was_read_keeps_no_file_open_and_is_copied_from_it(write, v2_net, tmp_path):
+def test_an_open_model_is_copied_from_its_file_until_that_changes(write, v2_net):
     path = write(v2_net)
     model = open_model(path)
-    assert is_open(path)
-    for layer in model.layers:
-        for blob in layer.blobs:
-            blob.cpu_data()
-            if memory_of(blob, diff=True) is not None:
-                blob.diff.cpu_data()
-    assert not is_open(path)
-    save_model(model, tmp_path / "again.caffemodel")
-    assert (tmp_path / "again.caffemodel").read_bytes() == path.read_bytes()
-    assert not is_open(path)
-    os.utime(path, ns=(1, 1))
-    save_model(model, tmp_path / "new.caffemodel")  # from memory
-    assert [*open_model(tmp_path / "new.caffemodel")] == [*model]
+    for blob in (blob for layer in model.layers for blob in layer.blobs):
+        blob.cpu_data()
+    model["ip"].blobs[0].cpu_diff()
+    path.rename(path.with_suffix(".old"))
+    save_model(model, path)
+    assert path.read_bytes() == path.with_suffix(".old").read_bytes()
+    os.utime(path.with_suffix(".old"), ns=(1, 1))
+    save_model(model, path)  # from memory
+    assert [*open_model(path)] == [*model]
 
 
-def is_open(path):
-    return any(link.resolve() == path for link in Path("/proc/self/fd").iterdir())
+def test_the_file_is_open_as_long_as_the_model_or_a_blob_exists(write, v2_net):
+    path = write(v2_net)
+
+    def is_open():
+        return any(link.resolve() == path for link in Path("/proc/self/fd").iterdir())
+
+    model = open_model(path)
+    weights, _ = model["conv1"].blobs
+    twin = copy.deepcopy(model)
+    model.close()
+    assert is_open()
+    del twin
+    assert not is_open()
+    weights = open_model(path)["conv1"].blobs[0]
+    weights.cpu_data()
+    assert is_open()
+    del weights
+    assert not is_open()

@@ -19,20 +19,22 @@ import numpy as np
 from syncblob.caffe._pb.caffe_pb2 import LayerParameter, NetParameter, NetState, NetStateRule, Phase
 from syncblob.caffe.files.caffe_hdf5 import index_hdf5, plan_hdf5
 from syncblob.caffe.files.file_types import is_hdf5, require_path
-from syncblob.caffe.files.recognise import plan_message, require_message
+from syncblob.caffe.files.recognise import message_reader, require_message
 from syncblob.caffe.messages.fields import LEGACY_AXES, Write
 from syncblob.caffe.messages.file_objects import Source, Target, open_source, open_target
 from syncblob.caffe.messages.lazy_blobs import find_unchanged, lazy_blob
-from syncblob.caffe.messages.open_file import FileReference, OpenFile
-from syncblob.caffe.messages.pieces import FileRange, Piece, blob_field, size_of, write_pieces
-from syncblob.caffe.messages.read_blobproto import BlobIndex, LayersInFile, MessageIndex
-from syncblob.caffe.messages.string_fields import (
-    decode_text,
-    parse,
-    put_texts,
-    require_list,
-    require_type,
+from syncblob.caffe.messages.open_file import OpenFile
+from syncblob.caffe.messages.pieces import (
+    FileRange,
+    Piece,
+    blob_field,
+    require_count,
+    require_size,
+    size_of,
+    write_pieces,
 )
+from syncblob.caffe.messages.read_blobproto import BlobIndex, LayersInFile, MessageIndex
+from syncblob.caffe.messages.string_fields import decode_text, put_texts, require_list, require_type
 from syncblob.caffe.messages.upgrade_old_nets import upgrade_layers, upgrade_net
 from syncblob.caffe.messages.wire import WireReader, length_field, length_header
 from syncblob.caffe.nets.copy_trained_layers import CopyReport, copy_trained_layers
@@ -41,12 +43,7 @@ from syncblob.caffe.nets.layer import Layer, LayerBlobs, own_copy, serialise
 
 _RUN = "use PyTorch's functions for its layers: see 'Running nets' in the documentation"
 # What to use in place of attributes of pycaffe's Net.
-_IN_PLACE_OF = {
-    "blobs": f"model[name].blobs has the weights of a layer, model.infer_shapes().blobs the shapes "
-    f"of the results. For the results, {_RUN}",
-    "forward": _RUN,
-    "save": "use syncblob.save_model(model, path)",
-}
+_IN_PLACE_OF = {"forward": _RUN, "save": "use syncblob.save_model(model, path)"}
 
 
 class ModelFile(MutableMapping[str, Layer]):
@@ -58,8 +55,8 @@ class ModelFile(MutableMapping[str, Layer]):
     name that is not UTF-8. `settings` is a message with the settings of the net besides its name
     and its layers; you can change it. `origin`, what the model was read from, is for this package.
 
-    The file stays open as long as a Blob has values that were not read. Saving opens it again, to
-    copy what has not changed. Windows cannot replace an open file; `close` closes it earlier.
+    The file stays open as long as the model or a Blob of it exists; `close` closes it earlier.
+    Windows cannot replace an open file.
 
     Parameters
     ----------
@@ -271,7 +268,7 @@ class ModelFile(MutableMapping[str, Layer]):
         return type(self), (self.name, self.layers), serialise(self.settings)
 
     def __setstate__(self, settings: bytes) -> None:
-        self.settings = parse(NetParameter, settings)
+        self.settings = NetParameter.FromString(settings)
 
     # --- attributes ------------------------------------------------------------------------------
 
@@ -460,7 +457,7 @@ def open_model(path: Source) -> ModelFile:
         If it is not such a file, is empty, is damaged, or has V0 layers, or both V1 and V2 layers.
     """
     file = open_source(path)
-    with WireReader.of_file(file) as reader:
+    with message_reader(file) as reader:
         version, net = None, NetParameter()
         if is_hdf5(file):
             found = index_hdf5(file)
@@ -472,7 +469,7 @@ def open_model(path: Source) -> ModelFile:
     ]
     model = ModelFile.of_own(net, layers)
     there = tuple((serialise(proto), blobs) for proto, blobs in found)
-    model.origin = Origin(file.reference, version, serialise(model.message()), there)
+    model.origin = Origin(file, version, serialise(model.message()), there)
     return model
 
 
@@ -511,51 +508,26 @@ def save_model(
         or ``.`` between slashes. If the extension is that of another format, such as ``.npz``,
         which ``syncblob.caffe.convert`` writes.
     """
+    require_type(model, ModelFile, "write_blob(blob, path) writes one blob")
     hdf5 = require_path(path, "caffemodel")
-    write = plan_model(model, hdf5=hdf5, write_diff=write_diff, upgrade=upgrade)
+    model.require_consistent()
+    origin = model.origin
+    if origin is not None and _is_unchanged(
+        model, origin, hdf5=hdf5, write_diff=write_diff, upgrade=upgrade
+    ):
+        # In HDF5, the copy keeps attributes and times that a new file would not have.
+        write: Write = partial(write_pieces, [FileRange(origin.file, 0, len(origin.file))])
+    else:
+        write = plan_new(model, hdf5=hdf5, write_diff=write_diff)
     with open_target(path) as temporary:
         write(temporary)
-
-
-def plan_model(
-    model: ModelFile, *, hdf5: bool = False, write_diff: bool | None = None, upgrade: bool = False
-) -> Write:
-    """Check that a model can be written, and return the function that writes it.
-
-    For programs that replace files themselves or select the format by other means than the
-    extension. `save_model` selects the format, calls this, and replaces the file.
-
-    Parameters
-    ----------
-    model
-        The model. It must not change before it is written.
-    hdf5
-        Whether to write Caffe's HDF5 format; else a ``.caffemodel``.
-    write_diff, upgrade
-        As for `save_model`, whose errors apply.
-
-    Returns
-    -------
-    callable
-        It takes the path of the file, which it overwrites. No values have been read before, except
-        those that had to be compared with the file.
-    """
-    require_type(model, ModelFile, "write_blob(blob, path) writes one blob")
-    model.require_consistent()
-    file = None if model.origin is None else model.origin.file()
-    if file is not None and _is_unchanged(
-        model, file, hdf5=hdf5, write_diff=write_diff, upgrade=upgrade
-    ):
-        copied = [FileRange(file, 0, len(file))]
-        # In HDF5, the copy keeps attributes and times that a new file would not have.
-        return partial(write_pieces, copied) if hdf5 else _plan_message(copied)
-    return plan_new(model, hdf5=hdf5, write_diff=write_diff)
 
 
 def plan_new(model: ModelFile, *, hdf5: bool, write_diff: bool | None) -> Write:
     """Plan a new file for a model, whose settings may lack what Caffe requires."""
     if hdf5:
         return plan_hdf5(model.layers, write_diff=write_diff)
+    require_count(len(model.layers) + sum(len(layer.blobs) for layer in model.layers))
     pieces: list[Piece] = [serialise(model.message())]
     for layer in model.layers:
         payload: list[Piece] = [serialise(layer.proto)]
@@ -571,10 +543,8 @@ def plan_new(model: ModelFile, *, hdf5: bool, write_diff: bool | None) -> Write:
     if not model.name and not model.layers:
         # Without an empty name, the file would have no bytes, or none of a net.
         pieces.append(length_field(NetParameter.NAME_FIELD_NUMBER, b""))
-    return _plan_message(pieces)
-
-
-_plan_message = partial(plan_message, kind="caffemodel", contents="this model")
+    require_size(pieces, "a .caffemodel", "this model")
+    return partial(write_pieces, pieces)
 
 
 # --- nets as messages -----------------------------------------------------------------------------
@@ -583,8 +553,7 @@ _plan_message = partial(plan_message, kind="caffemodel", contents="this model")
 class Origin(NamedTuple):
     """What a net was read from."""
 
-    file: FileReference
-    """The file, which stays open only for values that have not been read."""
+    file: OpenFile
     version: int | None
     """The format of its layers; None in HDF5."""
     settings: bytes
@@ -610,12 +579,11 @@ def index_model(reader: WireReader) -> tuple[int, NetParameter, LayersInFile]:
 
 
 def _is_unchanged(
-    model: ModelFile, file: OpenFile, *, hdf5: bool, write_diff: bool | None, upgrade: bool
+    model: ModelFile, origin: Origin, *, hdf5: bool, write_diff: bool | None, upgrade: bool
 ) -> bool:
     """Return whether a model would be written as the file that it was read from."""
-    origin = model.origin
     return (
-        origin is not None
+        origin.file.is_unchanged()
         and hdf5 == (origin.version is None)
         and not (upgrade and origin.version == 1)
         and (hdf5 or serialise(model.message()) == origin.settings)
@@ -623,7 +591,7 @@ def _is_unchanged(
         and all(
             settings == serialise(layer.proto)
             and [find_unchanged(blob, write_diff=write_diff) for blob in layer.blobs]
-            == [(file, blob) for blob in blobs]
+            == [(origin.file, blob) for blob in blobs]
             for layer, (settings, blobs) in zip(model.layers, origin.layers, strict=True)
         )
     )

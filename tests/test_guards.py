@@ -327,17 +327,6 @@ def test_coroutine_functions_can_be_decorated() -> None:
     assert (work.__name__, work.__doc__) == ("work", "Go there.")
 
 
-def test_objects_with_a_coroutine_for_a_call_can_be_decorated() -> None:
-    class Work:
-        async def __call__(self, blob: Blob) -> None:
-            await asyncio.sleep(0)
-            blob.gpu_data()
-
-    for work in (Work(), partial(Work.__call__, Work())):
-        with pytest.raises(TransferGuardError):
-            asyncio.run(no_transfers()(work)(at_cpu()))
-
-
 def steps() -> Iterator[int]:
     yield 1
 

@@ -430,18 +430,18 @@ def test_many_small_transfers_of_a_line_are_reported() -> None:
             row.cpu_data()
         for row in blob[1:]:
             row[0].item()
-        assert log.many_small() == []
+        assert log.problems() == []
         for row in blob:
             row[0].item()
-    (found,) = log.many_small()
-    assert found.line.text == "row[0].item()"
-    assert (found.direction, found.reason) == ("download", "item")
-    assert (found.transfers, found.nbytes) == (32, 128)
-    of_line = [each.seconds for each in log if each.line == found.line]
-    assert found.seconds == pytest.approx(sum(of_line))
-    text = "many small: 32 x download, 128 bytes in "
-    assert text in log.summary()
-    assert log.to_dict()["many_small"][0]["transfers"] == 32
+    (found,) = log.problems()
+    (line,) = found.lines
+    assert (found.kind, found.transfers, found.nbytes) == ("many small", 32, 128)
+    assert line.text == "row[0].item()"
+    seconds = sum(each.seconds for each in log if each.line == line)
+    assert f"many small: 32 x download, 128 bytes in {seconds * 1e3:.3f} ms, for item at" in (
+        log.summary()
+    )
+    assert log.to_dict()["problems"] == [{**found._asdict(), "lines": [str(line)]}]
 
 
 def test_a_log_may_keep_only_the_last_transfers(simulated: SimulatedBackend) -> None:
@@ -470,13 +470,13 @@ def test_evictions_before_the_transfers_of_a_log_are_forgotten_with_them() -> No
             blob.gpu_data()
             log.add_eviction(blob.memory.buffers.serial, 0, 12)
             blob.evict("gpu")
-        found = [each.uploads for each in log.thrashing()]
+        found = [(each.kind, each.transfers) for each in log.problems()]
         other = at_gpu()
         for _ in range(4):
             other.mutable_gpu_data()
             other.cpu_data()
-    assert found == [3]
-    assert log.thrashing() == []
+    assert found == [("thrashing", 3)]
+    assert log.problems() == []
 
 
 @pytest.mark.parametrize("context", [record_transfers, lambda: max_transfers(1000)])

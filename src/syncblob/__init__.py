@@ -43,12 +43,10 @@ from syncblob.transfers import Transfer as Transfer
 from syncblob.transfers.guards import compute_only_on as compute_only_on
 from syncblob.transfers.guards import max_transfers as max_transfers
 from syncblob.transfers.guards import no_transfers as no_transfers
-from syncblob.transfers.log import ManySmall as ManySmall
 from syncblob.transfers.log import Operation as Operation
-from syncblob.transfers.log import PingPong as PingPong
-from syncblob.transfers.log import Thrashing as Thrashing
 from syncblob.transfers.log import TransferLog as TransferLog
 from syncblob.transfers.log import record_transfers as record_transfers
+from syncblob.transfers.problems import Problem as Problem
 from syncblob.transfers.verify import verified_const as verified_const
 
 if TYPE_CHECKING:

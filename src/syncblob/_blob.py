@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib.util import find_spec
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, Self, SupportsIndex
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, SupportsIndex
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -20,21 +20,20 @@ import numpy as np
 from syncblob._optional import import_optional
 from syncblob._shape import canonical_axis, offset
 from syncblob._source_lines import user_instruction
-from syncblob.blob import notebook_drawing, parts, pickling, scalars, text
+from syncblob.blob import parts, pickling, scalars, text
 from syncblob.blob.caffe_math import CaffeMath
 from syncblob.blob.core import GPU_DATA, GPU_DIFF, HOST_DATA, HOST_DIFF, BlobCore
 from syncblob.blob.creation import Creation, dense_layout
 from syncblob.blob.explain import Explanation
 from syncblob.blob.flags import Flags
 from syncblob.blob.indexing import get_item, set_item
-from syncblob.blob.iteration import iterate, iterate_views
-from syncblob.blob.missing import Missing, add_missing
+from syncblob.blob.missing import OF_BLOB, add_missing
 from syncblob.blob.replace_memory import Replacements
 from syncblob.blob.views import Views
 from syncblob.calls.numpy_protocols import array_function, array_ufunc
 from syncblob.calls.operators import Operators
 from syncblob.devices import HOST, Device, home_of
-from syncblob.interop import export_cuda, export_dlpack, export_numpy
+from syncblob.interop import export_cuda, export_dlpack
 from syncblob.memory import CONST, MUTABLE, OVERWRITE, Head, SyncedMemory
 from syncblob.memory.accesses import assume_unaliased, refresh
 from syncblob.memory.loans import NO_LOANS
@@ -190,8 +189,8 @@ class Blob(Operators, Views, Replacements, CaffeMath, Creation):
         """Return the state: head, device, what each side holds, aliases, last transitions.
 
         Stale aliases are called stale, and arrays that have become read-only are named, with the
-        lines that made them so. Transfers nothing. The result prints as a table, also in notebooks;
-        ``str`` of it is the text.
+        lines that made them so. Transfers nothing. The result prints as a table; ``str`` of it is
+        the text.
         """
         return Explanation(self)
 
@@ -324,8 +323,7 @@ class Blob(Operators, Views, Replacements, CaffeMath, Creation):
         for an internal one. RuntimeError unless the head is HEAD_AT_CPU.
         """
         memory = self.memory
-        side = self.accelerator_side(memory)
-        memory.async_gpu_push(stream, *self.layout.reach, side)
+        memory.async_gpu_push(stream, *self.layout.reach, self.accelerator_side(memory))
 
     def prefetch(self, device: Device | str | None = None) -> None:
         """Start to transfer to a device, by default that of this Blob, the data missing there.
@@ -409,10 +407,9 @@ class Blob(Operators, Views, Replacements, CaffeMath, Creation):
         Ends the exposure caused by ``__cuda_array_interface__`` and adopted arrays, so that later
         reads need not copy again. Tracked aliases need no promise.
         """
-        layout = self.layout
         for memory in (self.memory, self.existing_diff()):
             if memory is not None:
-                assume_unaliased(memory, layout.start, layout.stop)
+                assume_unaliased(memory, *self.layout.reach)
 
     def refresh(self) -> None:
         """Make writes by other code into this Blob's host memory visible on the device.
@@ -425,20 +422,14 @@ class Blob(Operators, Views, Replacements, CaffeMath, Creation):
         Transfers nothing. The host stays exposed for a view with gaps. Pickling a Blob in shared
         memory exposes the host again. diff is unchanged.
         """
-        memory, layout = self.memory, self.layout
-        refresh(memory, *layout.reach, still_exposed=not layout.gapless)
+        layout = self.layout
+        refresh(self.memory, *layout.reach, still_exposed=not layout.gapless)
 
     # --- indexing --------------------------------------------------------------------------------
 
     # Assigned, because a method that calls a function takes longer.
     __getitem__ = get_item
     __setitem__ = set_item
-
-    def __delitem__(self, key: Any) -> NoReturn:
-        """Raise ValueError, as NumPy does."""
-        raise ValueError(
-            f"cannot delete elements of a Blob, got {key!r}; numpy.delete() makes one without them"
-        )
 
     def __iter__(self) -> Iterator[Any]:
         """Iterate over the first axis: yield views, or the elements of a 1-d Blob.
@@ -450,7 +441,9 @@ class Blob(Operators, Views, Replacements, CaffeMath, Creation):
         shape = self.shape
         if not shape:
             raise TypeError("a 0-d Blob cannot be iterated over; use item() for its element")
-        return iterate(self) if len(shape) == 1 else iterate_views(self, shape[0])
+        if len(shape) == 1:
+            return scalars.iterate(self)
+        return (self[index] for index in range(shape[0]))
 
     def __reversed__(self) -> Iterator[Any]:
         """Iterate over the first axis from its end; see `__iter__`."""
@@ -544,14 +537,6 @@ class Blob(Operators, Views, Replacements, CaffeMath, Creation):
         """Return a copy of the elements' bytes, in an order as of NumPy. Reads as `tolist`."""
         return self.host_elements("tobytes").tobytes(order)
 
-    def tofile(self, fid: Any, sep: str = "", format: str = "%s") -> None:  # noqa: A002  # NumPy's
-        """Write the elements in C order to a file; the parameters are `numpy.ndarray.tofile`'s.
-
-        Reads as `tolist`. The file has no shape; `write_blob`, `numpy.save` and `save_model` write
-        formats that have one.
-        """
-        self.host_elements("tofile").tofile(fid, sep, format)
-
     def __bytes__(self) -> bytes:
         """Return a copy of the elements' bytes in C order; see `tobytes`."""
         return self.tobytes()
@@ -587,13 +572,6 @@ class Blob(Operators, Views, Replacements, CaffeMath, Creation):
             return str(self)
         return format(scalars.scalar(self, "a formatted number", "__format__"), spec)
 
-    def __round__(self, ndigits: SupportsIndex | None = None) -> Any:
-        """Round the element of a 0-d Blob to a Python number. Reads on the host.
-
-        The method `round` rounds the elements of any Blob.
-        """
-        return round(scalars.scalar(self, "a rounded number", "__round__"), ndigits)
-
     def __repr__(self) -> str:
         """Return shape, dtype, device and head. Transfers nothing."""
         return f"Blob({text.describe(self)})"
@@ -606,10 +584,6 @@ class Blob(Operators, Views, Replacements, CaffeMath, Creation):
         `repr` with the reason.
         """
         return text.values_of(self)
-
-    def _repr_html_(self) -> str:
-        """Show `explain` in a notebook, and the values that the host holds. Transfers nothing."""
-        return self.explain().draw(notebook_drawing.values_as_text(self))
 
     # --- array libraries; reading protocols take the const path, writing ones the mutable path ---
 
@@ -630,7 +604,6 @@ class Blob(Operators, Views, Replacements, CaffeMath, Creation):
         self,
         dtype: DTypeLike | None = None,
         copy: bool = False,  # noqa: FBT002  # pandas' parameters
-        na_value: Any = ...,
     ) -> NDArray[Any]:
         """Return data on the host as `numpy.asarray` does: read-only, downloaded if needed.
 
@@ -642,12 +615,8 @@ class Blob(Operators, Views, Replacements, CaffeMath, Creation):
             Convert to another dtype, as a private, writable copy.
         copy
             True makes a private, writable copy.
-        na_value
-            The value in place of NaN, if there is one, in a private copy. NaN stays by default.
         """
-        if na_value is ...:
-            return self.__array__(dtype, copy or None)
-        return export_numpy.fill_missing(self.__array__(None, copy or None), dtype, na_value)
+        return self.__array__(dtype, copy or None)
 
     @property
     def ctypes(self) -> Any:
@@ -888,7 +857,7 @@ class Blob(Operators, Views, Replacements, CaffeMath, Creation):
 
     def __dir__(self) -> list[str]:
         """List the attributes, without the names that only raise."""
-        return [name for name in super().__dir__() if type(vars(Blob).get(name)) is not Missing]
+        return [name for name in super().__dir__() if name not in OF_BLOB]
 
 
 add_missing(Blob)

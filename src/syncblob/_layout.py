@@ -141,27 +141,6 @@ class Layout:
             step *= dim
         return True
 
-    def first(self, index: Any) -> int | None:
-        """Return the offset of the first element that an index selects, which is not empty.
-
-        None if it has other entries than integers and slices, perhaps with an Ellipsis at the end.
-        """
-        offset = self.offset
-        entries: tuple[Any, ...] = index if type(index) is tuple else (index,)
-        for axis, entry in enumerate(entries):
-            kind = type(entry)
-            if kind is int:
-                at = entry + self.shape[axis] if entry < 0 else entry
-            elif kind is slice:
-                at = entry.indices(self.shape[axis])[0]
-            elif entry is ... and axis == len(entries) - 1:
-                break
-            else:
-                # None has no axis of its own, and an Ellipsis at another place shifts the axes.
-                return None
-            offset += at * self.strides[axis]
-        return offset
-
     def derive(self, view: Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]]) -> Layout:
         """Return the layout of a view that NumPy would make of a dummy, without its elements."""
         array = view(self.dummy())

@@ -1,8 +1,7 @@
-"""Names of made functions and of all that a module defines; parameters that nobody should see."""
+"""Names of made functions, and of all that a module defines."""
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping
 from types import FunctionType
 from typing import Any
@@ -17,15 +16,6 @@ def name_made_functions(namespace: Mapping[str, Any], owner: str = "") -> None:
             function.__qualname__ = qualified
             code = function.__code__
             function.__code__ = code.replace(co_name=name, co_qualname=qualified)
-
-
-def hide_refused_keywords(namespace: Mapping[str, Any]) -> None:
-    """Hide from `help` the parameter of functions that takes only keywords that they refuse."""
-    for function in namespace.values():
-        if isinstance(function, FunctionType) and function.__annotations__.pop("other", None):
-            signature = inspect.signature(function)
-            known = [each for each in signature.parameters.values() if each.name != "other"]
-            function.__signature__ = signature.replace(parameters=known)  # type: ignore[attr-defined]  # of `inspect`
 
 
 def defined_names(namespace: Mapping[str, Any]) -> list[str]:

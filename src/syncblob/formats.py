@@ -15,7 +15,7 @@ from syncblob._dtypes import NAMES, as_dtype, is_bfloat16
 from syncblob._formatting import human_bytes, quantity
 from syncblob._layout import Layout
 from syncblob._optional import import_optional
-from syncblob._shape import MAX_AXES, as_shape, is_integer
+from syncblob._shape import as_shape
 from syncblob.blob.replace_memory import assign
 from syncblob.devices import HOST, Device
 from syncblob.memory import Head, SyncedMemory
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
 __all__ = [
-    "MAX_AXES",
     "NAMES",
     "Blob",
     "Device",
@@ -37,7 +36,6 @@ __all__ = [
     "human_bytes",
     "import_optional",
     "is_bfloat16",
-    "is_integer",
     "is_untouched",
     "memory_of",
     "quantity",

@@ -37,7 +37,6 @@ def test_lists_and_scalars_are_numpys(dtype):
 def test_an_item_ends_no_borrow_of_a_thread_that_writes_meanwhile(monkeypatch):
     blob = Blob((4,), "int32", device="simulated")
     blob.mutable_cpu_data()[...] = 7
-    blob.gpu_data()
     newest, borrows = SyncedMemory.newest, []
 
     def newest_before_a_write(*args):
@@ -71,7 +70,7 @@ def test_a_blob_without_axes_converts_to_python_numbers(dtype):
 
 
 @pytest.mark.parametrize("dtype", [d for d in DTYPES if not d.startswith("complex")])
-def test_a_blob_without_axes_is_rounded_and_formatted_as_its_number(dtype):
+def test_a_blob_without_axes_is_formatted_as_its_number(dtype):
     blob = blob_in(GPU, dtype, (2,))[1]
     number = blob.item()
     assert (f"{blob:5}", f"{blob:.2f}", f"{blob:e}") == (
@@ -80,18 +79,12 @@ def test_a_blob_without_axes_is_rounded_and_formatted_as_its_number(dtype):
         f"{number:e}",
     )
     assert "%.3f" % blob == "1.000"  # noqa: UP031  # the old formatting is tested
-    for rounded, expected in ((round(blob, 1), round(number, 1)), (round(blob), round(number))):
-        assert (type(rounded), rounded) == (type(expected), expected)
-
-
-def test_rounding_and_formatting_are_reads_with_their_names():
     with syncblob.record_transfers() as log:
-        assert round(blob_in(GPU, "float32", ()) + 1.26, 1) == 1.3
         assert f"{blob_in(GPU, 'float32', ()) + 1.26:.1f}" == "1.3"
-    assert [transfer.reason for transfer in log] == ["__round__", "__format__"]
+    assert [transfer.reason for transfer in log] == ["__format__"]
 
 
-@pytest.mark.parametrize("convert", [bool, int, float, complex, operator.index, round])
+@pytest.mark.parametrize("convert", [bool, int, float, complex, operator.index])
 @pytest.mark.parametrize("shape", [(1,), (2, 3), (0,)])
 def test_a_blob_with_axes_converts_to_no_number_and_is_not_read(convert, shape):
     blob = blob_in(GPU, "int32", shape)
@@ -143,34 +136,12 @@ def test_astype_gives_numpys_values(source, target):
     assert blob_in(CPU, source).astype(target).tobytes() == expected.tobytes()
 
 
-@pytest.mark.parametrize("dtype", [">f8", object, str, "S3", "M8[s]", np.longdouble, "V4"])
-@pytest.mark.parametrize("head", [CPU, GPU])
-def test_astype_to_a_dtype_that_no_blob_has_gives_numpys_array(simulated, head, dtype):
-    blob = blob_in(head)
-    simulated.reset_counts()
-    for view in (lambda a: a, lambda a: a[:, ::2], lambda a: a.T):
-        expected = view(values()).astype(dtype)
-        result = view(blob).astype(dtype)
-        assert (type(result), result.dtype) == (np.ndarray, expected.dtype)
-        assert result.tolist() == expected.tolist()
-    assert simulated.uploads == 0
-    assert simulated.downloaded_bytes == (24 if head is GPU else 0)
-    assert blob.T.astype(dtype, "F").flags.f_contiguous
-    with pytest.raises(TypeError, match="safe"):
-        blob_in(head, "float64").astype(">f4", casting="safe")
-    other = "simulated" if head is CPU else "cpu"
-    if other == "simulated":
-        with syncblob.compute_only_on(other), pytest.raises(syncblob.DeviceGuardError):
-            blob.astype(dtype)
-
-
 @pytest.mark.parametrize("dtype", ["S3", "O", "datetime64[s]", ">f4", "longdouble", "nonsense", 5])
 def test_dtypes_a_blob_cannot_hold_are_refused(dtype):
     with pytest.raises(TypeError):
         Blob(2, dtype)
-    if dtype in {"nonsense", 5}:
-        with pytest.raises(TypeError, match="expected a dtype"):
-            blob_in(CPU).astype(dtype)
+    with pytest.raises(TypeError, match=r"expected a dtype|a Blob holds"):
+        blob_in(CPU).astype(dtype)
 
 
 @pytest.mark.parametrize("head", PAIR)
@@ -232,13 +203,11 @@ def test_a_copy_of_a_view_is_contiguous_and_has_its_part_of_the_gradient():
 @pytest.mark.parametrize("order", ["C", "F", "A", "K"])
 def test_a_copy_in_any_order_is_no_view(order):
     blob = blob_in(GPU)
-    blob.diff[...] = 4
     result = blob.T.copy(order)
     assert result.base is None
     assert result.flags.owndata
     assert result.T.base is result
-    assert result.diff.tolist() == [[4] * 2] * 3
-    assert result.diff.strides == result.strides == np.asarray(blob.T).copy(order).strides
+    assert result.strides == np.asarray(blob.T).copy(order).strides
 
 
 # --- asarray -----------------------------------------------------------------------------------

@@ -431,19 +431,15 @@ def test_thrashing_is_pointed_out():
         for _ in range(3):
             for blob in blobs[:3]:
                 blob.mutable_gpu_data()[...] += 1
-    (found,) = log.thrashing()
-    assert 2 <= found.blobs <= 3
-    assert found.nbytes == found.uploads * NBYTES
-    assert found.line.text == "blob.mutable_gpu_data()[...] += 1"
-    assert log.ping_pongs() == []
-    uploads = f"{found.uploads} uploads of {found.nbytes} bytes"
-    text = f"thrashing: {uploads} bring back {found.blobs} Blobs that had"
-    assert text in log.summary()
-    assert log.to_dict()["thrashing"] == [{**found._asdict(), "line": str(found.line)}]
+    (found,) = log.problems()
+    assert (found.kind, found.nbytes) == ("thrashing", found.transfers * NBYTES)
+    assert found.lines[0].text == "blob.mutable_gpu_data()[...] += 1"
+    text = f"{found.transfers} uploads of {found.nbytes} bytes bring back "
+    assert f"thrashing: {text}" in log.summary()
     with record_transfers() as log:
         for blob in blobs:
             blob.mutable_gpu_data()[...] += 1
-    assert log.thrashing() == []
+    assert log.problems() == []
 
 
 @pytest.mark.usefixtures("two")
@@ -453,7 +449,7 @@ def test_what_only_the_host_changes_is_no_thrashing():
         for _ in range(5):
             blob.mutable_cpu_data()[...] = 1
             blob.gpu_data()
-    assert (log.uploads, log.thrashing()) == (5, [])
+    assert (log.uploads, log.problems()) == (5, [])
 
 
 def test_what_has_no_name_is_a_computation(two):

@@ -73,7 +73,6 @@ NUMBERS = {
     "complex": lambda blob: complex(blob[1, 1]),
     "str": lambda blob: float(str(blob[1, 1])),
     "format": lambda blob: float(f"{blob[1, 1]:.1f}"),
-    "round": lambda blob: round(blob[1, 1], 1),
     "bool": lambda blob: 4 * bool(blob[1, 1]),
 }
 

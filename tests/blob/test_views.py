@@ -397,7 +397,7 @@ def test_a_const_view_refuses_every_write(of):
     writes = [
         getattr(view, f"{kind}_{side}") for kind in ("mutable", "overwrite") for side in sides
     ]
-    writes += [lambda name=name: getattr(view, f"set_{name}")(flat) for name in sides]
+    writes += [lambda side=side: getattr(view, f"set_{side}_data")(flat) for side in ("cpu", "gpu")]
     writes += [
         view.update,
         lambda: view.scale_data(2),
@@ -615,28 +615,13 @@ def test_a_view_of_another_dtype_shares_the_bytes(device, dtype):
         (lambda b: b[:, :3].view("f8"), ValueError, "divisor"),
         (lambda b: b.view("u1")[:, 1:9].view("f4"), ValueError, "multiples of 4"),
         (lambda b: b[0, 0].view("i2"), ValueError, "0d"),
-        (lambda b: b.view(object), TypeError, "references"),
-        (lambda b: b[0, 0].view("V2"), ValueError, "0d"),
+        (lambda b: b.view(object), TypeError, "objects"),
         (lambda b: b.view(-1), TypeError, "dtype"),
     ],
 )
 def test_views_of_other_dtypes_that_cannot_be(make, error, message):
     with pytest.raises(error, match=message):
         make(blob_of(numbers(3, 4)))
-
-
-@pytest.mark.parametrize("device", ["cpu", "simulated"])
-@pytest.mark.parametrize(
-    "dtype", ["V4", ">f4", "S4", "M8[s]", np.dtype([("a", "i2"), ("b", "i2")]), np.ndarray]
-)
-def test_a_view_of_a_dtype_that_no_blob_has_is_a_read_only_array(device, dtype):
-    array = numbers(3, 4)
-    blob = syncblob.asarray(array, device=device, copy=True)
-    view, expected = blob.view(dtype), array.view(dtype)
-    assert (type(view), view.dtype, view.shape) == (np.ndarray, expected.dtype, expected.shape)
-    assert view.tobytes() == expected.tobytes()
-    assert not view.flags.writeable
-    assert np.shares_memory(view, blob.cpu_data())
 
 
 @pytest.mark.parametrize("device", ["cpu", "simulated"])

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from conformance import libraries, library_suites, run
+from conformance import libraries, run
 from conformance.libraries import LIBRARIES, SUITES, Patch
-from conformance.library_suites import CONST, ITERATION, LEFT_OUT, OURS, TOO, library_report
+from conformance.library_suites import CONST, LEFT_OUT, OURS, TOO, library_report
 
 
 @pytest.mark.long
@@ -33,56 +33,6 @@ def test_xarrays_tests_run_with_syncblob_and_its_files_stay(tmp_path):
     )
     assert (found["device"], found["problems"]) == ("simulated:0", [])
     assert {path: path.read_bytes() for path in before} == before
-
-
-PROJECT = """
-import pytest
-import syncblob
-
-either = pytest.mark.parametrize("library", ["syncblob", "array_api_strict"])
-
-@either
-def test_good(library):
-    pass
-
-@either
-def test_unpacks(library):
-    first, _ = syncblob.ones(2)
-    assert library != "syncblob" or isinstance(first, syncblob.Blob)
-
-@either
-def test_unpacks_and_is_wrong(library):
-    first, _ = syncblob.ones(2)
-    assert library != "syncblob" or float(first) == 2
-
-@either
-def test_unpacks_more_than_the_standard_has(library):
-    if library == "array_api_strict":
-        pytest.skip()
-    test_unpacks(library)
-"""
-
-
-@pytest.mark.long
-def test_failures_of_iteration_are_proved_by_a_second_run(tmp_path, monkeypatch):
-    pytest.importorskip("array_api_strict")
-    package = tmp_path / "project"
-    package.mkdir()
-    (package / "__init__.py").touch()
-    (package / "test_project.py").write_text(PROJECT, "utf-8")
-    monkeypatch.syspath_prepend(tmp_path)
-    project = SUITES["xarray"]._replace(distribution="pytest", package="project", mentions="either")
-    monkeypatch.setitem(libraries.SUITES, "xarray", project)
-    request = {"suite": "xarray", "device": "cpu", "selection": None, "versions": {}}
-    report = library_suites.run_library_tests(request | {"started": "2026-01-01"}, "0")
-    kinds = {test.partition("::")[2].partition("[")[0]: kind for test, kind, _ in report["found"]}
-    assert kinds == {
-        "test_unpacks": ITERATION,
-        "test_unpacks_and_is_wrong": OURS,
-        "test_unpacks_more_than_the_standard_has": ITERATION,
-    }
-    assert len(report["problems"]) == 1
-    assert (report["counts"]["passed"], report["reference_counts"]["skipped"]) == (1, 1)
 
 
 @pytest.mark.parametrize("name", SUITES)

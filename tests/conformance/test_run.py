@@ -1,4 +1,4 @@
-"""The runner on a small suite: the options it passes on, its reports and its errors."""
+"""The runner on the suite, its reports and its errors."""
 
 import json
 
@@ -20,50 +20,6 @@ def test_the_real_suite_passes(device, tmp_path):
     options = {"--suite": suite, "--device": device, "--seed": 0, "-n": 2, "--report": path}
     assert run.main([str(part) for option in options.items() for part in option]) == 0
     assert json.loads(path.read_text("utf-8"))["counts"] == {"passed": 1379, "skipped": 5}
-
-
-@pytest.fixture
-def run_small(make_small_suite, tmp_path):
-    """Run the runner on a small suite, and return its exit status and its report."""
-    suite = make_small_suite()
-
-    def run_small(*arguments):
-        path = tmp_path / "reports" / "report.json"
-        common = ("--any-commit", "-n", "0", "--report", str(path))
-        status = run.main(["--suite", str(suite.folder), *common, *arguments])
-        return status, json.loads(path.read_text("utf-8"))
-
-    return suite, run_small
-
-
-@pytest.mark.long
-def test_quick_draws_once_for_special_cases_and_a_seed_repeats_a_run(run_small, monkeypatch):
-    # What is meant for another pytest, and the user's settings of the suite, are not passed on.
-    monkeypatch.setenv("PYTEST_ADDOPTS", "--no-such-option")
-    monkeypatch.setenv("ARRAY_API_TESTS_VERSION", "1.0")
-    suite, run_it = run_small
-    for _ in range(2):
-        status, report = run_it("--seed", "5", "--device", "simulated")
-    draws = [suite.draws(test) for test in ("unary", "binary", "listed")]
-    assert [len(drawn) for drawn in draws] == [2, 2, 2]
-    assert all(first == second for first, second in draws)
-    # Two tests are skipped, and they are not the five of the real suite.
-    assert status == 1
-    assert report["counts"] == {"passed": 3, "skipped": 2}
-    assert (report["seed"], report["device"], report["tier"]) == (5, "simulated:0", "quick")
-    assert report["commits"]["suite"] == "unknown"
-    assert report["versions"].keys() >= {"syncblob", "numpy", "hypothesis", "python"}
-
-
-@pytest.mark.long
-def test_boosted_draws_many_values_but_where_the_suite_is_wrong(run_small):
-    suite, run_it = run_small
-    status, report = run_it("--tier", "boosted", "-k", "not test_skipped")
-    assert set(suite.draws("unary")) == {f"unary {value}" for value in range(10)}
-    assert set(suite.draws("binary")) == {f"binary {value} {value} {value}" for value in range(10)}
-    assert len(suite.draws("listed")) == 1
-    # With the test called flaky.
-    assert (status, report["counts"]) == (0, {"passed": 4})
 
 
 # --- reports --------------------------------------------------------------------------------------
@@ -114,6 +70,6 @@ def test_a_device_that_is_not_there_is_refused_with_status_2(capsys):
     assert "nowhere" in capsys.readouterr().err
 
 
-def test_a_suite_at_another_commit_is_refused_with_status_2(make_small_suite, capsys):
-    assert run.main(["--suite", str(make_small_suite().folder)]) == 2
-    assert "--any-commit" in capsys.readouterr().err
+def test_another_suite_is_refused_with_status_2(tmp_path, capsys):
+    assert run.main(["--suite", str(tmp_path)]) == 2
+    assert "without array_api_tests" in capsys.readouterr().err

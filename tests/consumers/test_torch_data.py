@@ -171,14 +171,6 @@ def test_sequences_keep_their_classes_and_attributes():
     assert samples[0] is tensor
 
 
-@pytest.mark.parametrize("device", ["cpu", "simulated"])
-def test_packed_sequences_are_refused(device):
-    packed = torch.nn.utils.rnn.pack_sequence([torch.arange(3.0), torch.arange(2.0)])
-    for batch in (packed, [packed], {"packed": packed}, Encoding(packed=(packed,))):
-        with pytest.raises(TypeError, match="PackedSequence"):
-            torch_data.to_blobs(batch, device)
-
-
 def test_a_copy_is_made_only_where_the_batch_is_to_go_elsewhere():
     tensor = torch.zeros(3, requires_grad=True)
     shared, apart = (torch_data.to_blobs(tensor, device) for device in ("cpu", "simulated"))

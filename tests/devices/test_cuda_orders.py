@@ -91,7 +91,8 @@ def test_memory_is_not_used_again_before_its_last_use_on_another_stream(
     # Afterwards it is.
     address = {other.memory.buffer(1).data.ptr for other in others}
     assert backend.allocate(BLOCK).data.ptr not in address
-    assert not backend.order.leaving
+    backend.give_back()
+    assert not backend.order.under_way
 
 
 def ready_to_overwrite():
@@ -380,7 +381,7 @@ def test_uses_on_several_streams_are_all_waited_for(machine, backend):
 @lazily
 def test_a_use_that_another_thread_notes_meanwhile_is_kept(machine, backend, monkeypatch):
     blob, other, seen = ready(1, machine), ready(1, machine), []
-    array, add = blob.array_in(backend, CONST, "test"), cuda_streams.Range.add
+    array, add = blob.array_in(backend, CONST, "test"), cuda_streams.Allocation.add
     compute(other, lambda _: None)
 
     def meanwhile():
@@ -388,12 +389,12 @@ def test_a_use_that_another_thread_notes_meanwhile_is_kept(machine, backend, mon
         backend.order.wait(side_stream(), other.memory.buffer(1))
         backend.compute(launch, reading(seen), array)
 
-    def added(found, stretches):
-        monkeypatch.setattr(cuda_streams.Range, "add", add)
+    def added(*use):
+        monkeypatch.setattr(cuda_streams.Allocation, "add", add)
         in_thread(meanwhile)
-        add(found, stretches)
+        add(*use)
 
-    monkeypatch.setattr(cuda_streams.Range, "add", added)
+    monkeypatch.setattr(cuda_streams.Allocation, "add", added)
     backend.compute(launch, lambda _: None, array)
     blob.overwrite_cpu_data()[...] = 5
     blob.array_in(backend, CONST, "test")

@@ -14,7 +14,7 @@ from cupy_model import launch
 import syncblob
 from syncblob import Blob, Head
 from syncblob.blob.core import GPU_DATA, fresh
-from syncblob.devices import accelerator, cuda_streams
+from syncblob.devices import accelerator
 from syncblob.memory import CONST, MUTABLE
 
 torch = pytest.importorskip("torch")
@@ -194,24 +194,38 @@ def test_strided_elements_are_downloaded_with_one_wait(machine, other):
     assert machine.calls["deviceSynchronize"] == other
 
 
-def test_many_uses_of_a_memory_are_joined(backend, machine):
-    blob, seen = Blob((200, 3), device="cuda:0"), []
+@lazily
+def test_many_uses_of_a_memory_are_joined_and_none_is_lost(backend, machine):
+    blob, other, seen = Blob((200, 3), device="cuda:0"), Blob(3, device="cuda:0"), []
     blob.overwrite_cpu_data()[...] = 1
     blob.prefetch()
-    for row in range(200):
-        computing(backend, blob[row], lambda a: seen.append(a[0]))
-    uses = backend.order.known(blob.memory.buffer(1))
-    assert len(uses.parts) <= 64
-    for row in range(200):
-        blob[row].overwrite_cpu_data()[...] = 2
-        blob[row].prefetch()
+    streams = [side_stream() for _ in range(4)]
+
+    def use(row, stream):
+        with stream:
+            computing(backend, blob[row], lambda a: seen.append(a[0]))
+
+    for row in range(60):
+        use(row, streams[row % 3])
+    for row, stream in enumerate(streams[:3]):
+        with stream:
+            # A transfer makes a point of the current stream.
+            other.overwrite_cpu_data()[...] = row
+            other.prefetch()
+        use(row, stream)
+    for row in range(60, 200):
+        use(row, streams[3])
+    known = backend.order.known(blob.memory.buffer(1))
+    assert len(known.uses) <= 64
+    blob.overwrite_cpu_data()[...] = 2
+    blob.prefetch()
     # No part was lent, and that is known still.
     assert machine.calls["deviceSynchronize"] == 0
     machine.finish()
-    assert seen == [1] * 200
+    assert seen == [1] * 203
     for row in range(200):
         _ = blob[row].gpu_data()
-    assert len(uses.parts) <= 64
+    assert len(known.uses) <= 64
     blob.mutable_cpu_data()
     _ = blob.gpu_data()
     assert machine.calls["deviceSynchronize"] == 1
@@ -233,36 +247,6 @@ def test_memory_that_is_used_again_is_known_anew(machine):
     assert machine.calls["deviceSynchronize"] == 1
 
 
-@lazily
-def test_a_use_is_kept_that_another_thread_adds_while_uses_are_joined(backend, monkeypatch):
-    blob, side, waiting = Blob(200, device="cuda:0"), side_stream(), side_stream()
-    array = blob.array_in(blob.home, CONST, "test")
-    ran: list[int] = []
-
-    def use():
-        with side:
-            backend.compute(launch, lambda there: ran.append(len(there)), array[150:151])
-
-    thread = threading.Thread(target=use)
-    join = cuda_streams.Allocation._join
-
-    def joined(allocation):
-        if thread.ident is None:
-            thread.start()
-            # It waits until they are joined, or adds its use at once.
-            thread.join(0.2)
-        join(allocation)
-
-    monkeypatch.setattr(cuda_streams.Allocation, "_join", joined)
-    buffer = blob.memory.buffer(1)
-    for place in range(100):
-        backend.used(buffer[place : place + 1])
-    thread.join()
-    backend.order.wait(waiting, buffer)
-    waiting.synchronize()
-    assert ran == [1]
-
-
 # --- captures -------------------------------------------------------------------------------------
 
 
@@ -281,7 +265,6 @@ def at_gpu():
 NEEDS = {
     "an upload": (at_cpu, lambda blob: blob.gpu_data()),
     "a download": (at_gpu, lambda blob: blob.cpu_data()),
-    "a host buffer": (lambda: Blob(1000, device="cuda:0"), lambda blob: blob.overwrite_cpu_data()),
     "a buffer": (lambda: Blob(1000, device="cuda:0"), lambda blob: blob.overwrite_gpu_data()),
     "a prefetch": (at_cpu, lambda blob: blob.prefetch()),
 }
@@ -311,14 +294,18 @@ def used_by(library, machine, streams):
     if library == "torch":
         stream = torch_model.Stream(machine)
     else:
-        stream = cupy.cuda.Stream(non_blocking=library == "cupy")
+        stream = cupy.cuda.Stream(non_blocking=library != "cupy, blocking")
+    blob = at_gpu()
     with streams.stream(stream) if library == "torch" else stream:
-        at_gpu().gpu_data()
+        if library == "an operation":
+            computing(accelerator("cuda:0"), blob, lambda _: None)
+        else:
+            blob.gpu_data()
     return stream
 
 
 @pytest.mark.parametrize("mode", [0, 1, 2])
-@pytest.mark.parametrize("library", ["cupy", "cupy, blocking", "torch"])
+@pytest.mark.parametrize("library", ["cupy", "cupy, blocking", "an operation", "torch"])
 @pytest.mark.parametrize("there", [False, True])
 def test_a_download_of_lent_bytes_is_refused_beside_a_capture_of_others(
     machine, streams, mode, library, there
@@ -730,11 +717,20 @@ def test_a_producer_is_asked_for_the_legacy_stream_on_that_of_a_thread(cupy, tak
 
 
 @lazily
-def test_what_the_default_stream_of_a_thread_used_is_waited_for(cupy, backend):
+def test_what_another_thread_used_on_its_default_stream_is_waited_for(cupy, backend):
     blob, seen = at_cpu(), []
     blob.prefetch()
+
+    def use():
+        with cupy.cuda.Stream.ptds:
+            computing(backend, blob, lambda a: seen.append(float(a[0])))
+
+    thread = threading.Thread(target=use)
+    thread.start()
+    thread.join()
     with cupy.cuda.Stream.ptds:
-        computing(backend, blob, lambda a: seen.append(float(a[0])))
+        # The stream of this thread has the same pointer.
+        computing(backend, blob, lambda _: None)
     blob.mutable_cpu_data()[...] = 5
     blob.gpu_data()
     assert seen == [1]

@@ -119,7 +119,7 @@ def test_no_more_is_kept_than_allowed(backend, machine, monkeypatch):
         gc.collect()
         assert machine.calls["freeHost"] == 0
         backend.upload(other, device)
-    assert backend._page_locked.free_nbytes == 0
+    assert backend._page_locked.nbytes < 1000
     assert machine.calls["freeHost"] == 5
 
 

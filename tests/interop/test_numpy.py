@@ -163,30 +163,6 @@ def test_memory_that_was_replaced_is_given_back(how):
     assert set(blob.tolist()) == {0}
 
 
-@pytest.mark.parametrize(
-    ("dtype", "value", "expected"),
-    [
-        (None, 0, [1.0, 0.0, 3.0]),
-        ("int64", -1, [1, -1, 3]),
-        (object, None, [1.0, None, 3.0]),
-        ("float32", np.inf, [1.0, np.inf, 3.0]),
-    ],
-)
-@pytest.mark.parametrize("device", ["cpu", "simulated"])
-def test_to_numpy_puts_a_value_in_place_of_nan(device, dtype, value, expected):
-    blob = Blob(3, "float64", device=device)
-    blob[...] = [1, np.nan, 3]
-    array = blob.to_numpy(dtype, na_value=value)
-    assert array.dtype == np.dtype("float64" if dtype is None else dtype)
-    assert array.tolist() == expected
-    assert np.isnan(blob[1].item())
-    array[...] = 5
-    assert blob[0].item() == 1
-    whole = blob_in(GPU)
-    assert address(whole.to_numpy(na_value=0)) == address(whole.cpu_data())
-    assert blob_in(CPU, "int8").to_numpy("float32", na_value=7).tolist() == values().tolist()
-
-
 def test_to_numpy_is_asarray_or_a_copy():
     blob = blob_in(GPU)
     array = blob.to_numpy()

@@ -1,11 +1,9 @@
 """Mutation testing, with mutmut.
 
-Each mutant is one small change of the source that must make a test fail. By default, all mutants of
-the files that keep the two sides in step are tried. Those that survive must be explained in
-``survivors.toml``, by file, function and the changed lines: those before, and those after, or a
-list of several mutants. Others are a failure. None in place of a truth value, a side, an access or
-a reason is not tried: it is an error of types, which mypy finds. With ``--sample``, a random sample
-of mutants of other folders is tried, and survivors are only listed.
+Each mutant is one small change of the source that should make a test fail; those that survive are
+listed. By default, all mutants of the files that keep the two sides in step are tried, and with
+``--sample`` a random sample of those of other folders. None in place of a truth value, a side, an
+access or a reason is not tried: it is an error of types, which mypy finds.
 
 ``pyproject.toml`` sets what is mutated by default and which tests run. This works in a temporary
 copy of the project. The tests are collected once. A process is forked for each mutant, and first
@@ -21,7 +19,6 @@ import re
 import shutil
 import sys
 import tempfile
-import tomllib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -44,8 +41,7 @@ from mutmut.utils.format_utils import (
 )
 from mutmut.workers.isolation import ForkServerRunner
 
-HERE = Path(__file__).resolve().parent
-PROJECT = HERE.parents[1]
+PROJECT = Path(__file__).resolve().parents[2]
 DEAD = {"killed", "timeout", "segfault"}
 # pytest's exit codes if all tests passed, and if some failed; mutmut's of a mutant not run.
 SURVIVED, KILLED, SKIPPED = 0, 1, 34
@@ -60,9 +56,6 @@ SAMPLE_TESTS = """
 
 # What no caller may replace by None; mypy checks it.
 TYPED = re.compile(r"\b(?:True|False|CONST|MUTABLE|OVERWRITE|Side\.[A-Z]\w*|side|reason)\b")
-
-# A mutant as in survivors.toml: file, function, the lines before, the lines after.
-Mutation = tuple[str, str, str, str]
 
 
 def without_its_call(statement: libcst.Expr) -> Iterator[libcst.Expr]:
@@ -159,21 +152,15 @@ def run_mutmut(options: argparse.Namespace) -> None:
 
 
 def not_to_run(mutants: Sequence[Any], options: argparse.Namespace) -> dict[str, int]:
-    """Return the exit codes of mutants that are not run: the explained, or those not sampled."""
-    left_out: dict[str, int] = {}
-    if options.sample:
-        names = sorted(mutant for _, mutant, _ in mutants)
-        sample = set(random.Random(0).sample(names, min(options.sample, len(names))))  # noqa: S311  # no secret
-        left_out = {name: SKIPPED for name in names if name not in sample}
-    known = set() if options.sample or options.all else explained()
-    for data, mutant, _ in mutants:
-        if mutant not in left_out:
-            found = described(Path(data.path).as_posix(), mutant)
-            if is_error_of_types(*found[2:]):
-                left_out[mutant] = SKIPPED
-            elif found in known:
-                left_out[mutant] = SURVIVED
-    return left_out
+    """Return the exit codes of mutants that are not run."""
+    names = sorted(mutant for _, mutant, _ in mutants)
+    count = min(options.sample or len(names), len(names))
+    sample = set(random.Random(0).sample(names, count))  # noqa: S311  # no secret
+    return {
+        name: SKIPPED
+        for name in names
+        if name not in sample or is_error_of_types(*changed_lines(name))
+    }
 
 
 def is_error_of_types(before: str, after: str) -> bool:
@@ -184,32 +171,18 @@ def is_error_of_types(before: str, after: str) -> bool:
     )
 
 
-def described(path: str, mutant: str) -> Mutation:
-    """Describe a mutant by its changed lines, because line numbers change."""
-    name, owner = orig_function_and_class_names_from_key(mutant)
+def changed_lines(mutant: str) -> tuple[str, str]:
+    """Return the lines that a mutant changes, before and after."""
     lines = [line.replace(GENERATED, "") for line in get_diff_for_mutant(mutant).splitlines()[2:]]
     before, after = (
         "\n".join(line[1:].strip() for line in lines if line[:1] == sign) for sign in "-+"
     )
-    return path, f"{owner}.{name}" if owner else name, before, after
-
-
-def explained() -> set[Mutation]:
-    with (HERE / "survivors.toml").open("rb") as file:
-        entries = tomllib.load(file)["survivor"]
-    if any(not entry["reason"] for entry in entries):
-        raise ValueError("expected a reason for every survivor")
-    return {
-        (entry["file"], entry["function"], entry["before"], after)
-        for entry in entries
-        for after in (entry["after"] if isinstance(entry["after"], list) else [entry["after"]])
-    }
+    return before, after
 
 
 def parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Mutation testing with mutmut.")
     add = parser.add_argument
-    add("--all", action="store_true", help="run explained mutants, too; they take most of the time")
     add("--long", action="store_true", help="run the tests of both tiers, not only the short one")
     add("--sample", type=int, metavar="COUNT", help="run a random sample of mutants of folders")
     add("folders", nargs="*", help="the folders of the sample, such as calls interop")
@@ -227,31 +200,21 @@ def main() -> int:
         mutants, _ = collect_source_file_mutation_data(mutant_names=[])
         total: Counter[str] = Counter()
         alive: Counter[str] = Counter()
-        survivors: dict[Mutation, str] = {}
         for data, mutant, code in mutants:
             if code != SKIPPED:
                 path, status = Path(data.path).as_posix(), status_by_exit_code[code]
                 total[path] += 1
                 if status not in DEAD:
                     alive[path] += 1
-                    survivors[described(path, mutant)] = status
+                    name, owner = orig_function_and_class_names_from_key(mutant)
+                    before, after = changed_lines(mutant)
+                    place = f"{path}, {f'{owner}.' if owner else ''}{name}"
+                    print(f"{status}: {place}\n- {before}\n+ {after}")
         os.chdir(PROJECT)
-
     for path, count in sorted(total.items()):
         print(f"{path}: {count} mutants, {count - alive[path]} killed, {alive[path]} survived")
     print(f"{total.total()} mutants of {len(mutants)}, {total.total() - alive.total()} killed")
-    known = set() if options.sample else explained()
-    for path, function, before, after in known - set(survivors):
-        print(f"no longer survives: {path}, {function}\n- {before}\n+ {after}")
-    unknown = [mutation for mutation in survivors if mutation not in known]
-    for mutation in unknown:
-        path, function, before, after = mutation
-        print(
-            f"{survivors[mutation]}, and not explained: {path}, {function}\n- {before}\n+ {after}"
-        )
-    if options.sample:
-        return 0
-    return 1 if unknown or not total else 0
+    return 0 if total else 1
 
 
 if __name__ == "__main__":

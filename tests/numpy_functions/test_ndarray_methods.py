@@ -224,7 +224,7 @@ def test_flat_takes_the_mutable_path_on_the_device(simulated):
 
 def test_flags_tell_how_data_lies():
     blob, array = on("cpu", A), A.copy()
-    names = [name for name in dir(array.flags) if not name.startswith("_")]
+    names = [name for name in dir(array.flags) if not name.startswith("_") and name != "num"]
     keys = "C F O W A X B CA FA FNC FORC CONTIGUOUS FORTRAN BEHAVED CARRAY FARRAY OWNDATA".split()
     for view in (
         lambda x: x,
@@ -241,10 +241,6 @@ def test_flags_tell_how_data_lies():
     assert not blob.const.flags.behaved
     with pytest.raises(AttributeError):
         blob.flags.aligned = False
-    with pytest.raises(KeyError, match="WRITEABLE"):
-        blob.flags["ALIGNED"] = False
-    with pytest.raises(KeyError, match="c_contiguous"):
-        blob.flags["NO_SUCH"]
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -278,28 +274,17 @@ def test_writeable_makes_a_blob_const_from_then_on(device, settled):
         assert blob[0].tolist() == [5, 5, 5]
 
 
-def test_elements_go_to_a_file(tmp_path):
-    array = np.arange(12, dtype=np.float32).reshape(3, 4)
-    blob = Blob.asarray(array)
-    blob[:, ::2].tofile(tmp_path / "x")
-    assert np.array_equal(np.fromfile(tmp_path / "x", np.float32), array[:, ::2].ravel())
-    with (tmp_path / "y").open("wb") as file:
-        blob[0].tofile(file, ",", "%d")
-    assert (tmp_path / "y").read_text() == "0,1,2,3"
-
-
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("order", ["C", "F", "A", "K"])
 def test_orders_of_copies_and_of_other_shapes(device, order):
     blob = on(device, np.arange(24.0).reshape(2, 3, 4))
-    blob.diff[...] = blob
     with syncblob.no_transfers():
         for view in (blob, blob.T, blob[:, ::2], blob.transpose(1, 0, 2)):
             copy = view.copy(order)
             expected = np.empty_like(np.lib.stride_tricks.as_strided(0.0, view.shape, view.strides))
             assert copy.strides == expected.copy(order).strides
             assert (copy.device, copy.memory is blob.memory) == (device, False)
-    assert copy.tolist() == copy.diff.tolist() == view.tolist()
+    assert copy.tolist() == view.tolist()
     with pytest.raises(ValueError, match="order"):
         blob.copy("Z")
     if order != "K":
@@ -310,13 +295,6 @@ def test_orders_of_copies_and_of_other_shapes(device, order):
         assert blob.T.reshape(-1, order="F").memory is blob.memory
     with pytest.raises(ValueError, match="order"):
         blob.reshape(6, 4, order="Z")
-
-
-def test_elements_cannot_be_deleted():
-    blob = on("cpu", A)
-    with pytest.raises(ValueError, match=r"numpy\.delete"):
-        del blob[0]
-    assert np.delete(blob, 0, axis=0).shape == (1, 3)
 
 
 @pytest.mark.parametrize("device", ["cpu", "simulated:0"])

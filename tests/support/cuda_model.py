@@ -43,10 +43,8 @@ UNREGISTERED, HOST, DEVICE, MANAGED = range(4)
 GLOBAL, THREAD_LOCAL, RELAXED = range(3)
 
 INVALID_VALUE, OUT_OF_MEMORY, INVALID_DEVICE, INVALID_HANDLE, NOT_PERMITTED = 1, 2, 101, 400, 800
-(
-    *(UNSUPPORTED, INVALIDATED, MERGE, UNMATCHED, UNJOINED, ISOLATION, IMPLICIT, CAPTURED_EVENT),
-    WRONG_THREAD,
-) = range(900, 909)
+UNSUPPORTED, INVALIDATED = 900, 901
+UNJOINED, ISOLATION, IMPLICIT, CAPTURED_EVENT, WRONG_THREAD = range(904, 909)
 ERRORS = {
     INVALID_VALUE: "cudaErrorInvalidValue: invalid argument",
     OUT_OF_MEMORY: "cudaErrorMemoryAllocation: out of memory",
@@ -58,13 +56,6 @@ ERRORS = {
     ),
     INVALIDATED: (
         "cudaErrorStreamCaptureInvalidated: operation failed due to a previous error during capture"
-    ),
-    MERGE: (
-        "cudaErrorStreamCaptureMerge: operation would result in a merge of separate capture "
-        "sequences"
-    ),
-    UNMATCHED: (
-        "cudaErrorStreamCaptureUnmatched: capture was not ended in the same stream as it began"
     ),
     UNJOINED: "cudaErrorStreamCaptureUnjoined: capturing stream has unjoined work",
     ISOLATION: (
@@ -131,31 +122,13 @@ class Work:
 
 
 class Capture:
-    """A graph that is being captured."""
+    """A graph that is being captured, on one stream: this package joins none to it."""
 
-    def __init__(self, origin: Stream, mode: int) -> None:
-        self.origin = origin
+    def __init__(self, mode: int) -> None:
         self.mode = mode
         self.thread = threading.get_ident()
         self.invalid = False
-        # The operations, and the indices of those that each runs after.
-        self.nodes: list[tuple[Callable[[], object] | None, frozenset[int]]] = []
-        self.streams = [origin]
-
-    def add(self, run: Callable[[], object] | None, after: frozenset[int]) -> frozenset[int]:
-        self.nodes.append((run, after))
-        return frozenset({len(self.nodes) - 1})
-
-    def joined(self) -> bool:
-        """Tell whether the work of all its streams is joined to the stream where it began."""
-        seen: set[int] = set()
-        to_see = list(self.origin.tail)
-        while to_see:
-            place = to_see.pop()
-            if place not in seen:
-                seen.add(place)
-                to_see += self.nodes[place][1]
-        return all(stream.tail <= seen for stream in self.streams)
+        self.nodes: list[Callable[[], object] | None] = []
 
 
 class Stream:
@@ -169,8 +142,6 @@ class Stream:
         self.destroyed = False
         self.last: Work | None = None
         self.capture: Capture | None = None
-        # The captured work that the next operation runs after.
-        self.tail: frozenset[int] = frozenset()
 
     def queue(self, run: Callable[[], object] | None, *, after: tuple[Work, ...] = ()) -> Work:
         """Append work, outside of any capture."""
@@ -195,7 +166,7 @@ class Stream:
         self.check()
         if self.capture is None:
             return self.queue(run)
-        self.tail = self.capture.add(run, self.tail)
+        self.capture.nodes.append(run)
         return None
 
     def check(self) -> None:
@@ -221,7 +192,6 @@ class Event:
         self.device = device
         self.work: Work | None = None
         self.capture: Capture | None = None
-        self.tail: frozenset[int] = frozenset()
 
 
 # --- memory ---------------------------------------------------------------------------------------
@@ -492,24 +462,12 @@ class Machine:
         waiting, awaited = self.stream(stream), self._event(event)
         waiting.check()
         self.fail("streamWaitEvent")
-        if awaited.capture is not None:
-            self._wait_for_captured(waiting, awaited, awaited.capture)
+        if awaited.capture is not None and awaited.capture is not waiting.capture:
+            self._invalidate([awaited.capture], UNJOINED)
         elif awaited.work is not None:
             if waiting.capture is not None:
                 self._invalidate([waiting.capture], ISOLATION)
             waiting.queue(None, after=(awaited.work,))
-
-    def _wait_for_captured(self, waiting: Stream, awaited: Event, capture: Capture) -> None:
-        if capture not in self._captures:
-            raise CUDARuntimeError(CAPTURED_EVENT)
-        if waiting.legacy:
-            self._invalidate([capture], IMPLICIT)
-        if waiting.capture not in (None, capture):
-            self._invalidate([capture, waiting.capture], MERGE)  # type: ignore[list-item]
-        if waiting.capture is None:
-            waiting.capture, waiting.tail = capture, frozenset()
-            capture.streams.append(waiting)
-        waiting.tail |= awaited.tail
 
     def eventCreateWithFlags(self, flags: int) -> int:
         del flags
@@ -533,7 +491,7 @@ class Machine:
         on.check()
         self.fail("eventRecord")
         recorded.work = on.add(None)
-        recorded.capture, recorded.tail = on.capture, on.tail
+        recorded.capture = on.capture
 
     def _recorded(self, event: int) -> Work | None:
         self.check_unsafe()
@@ -568,7 +526,7 @@ class Machine:
         found = self.stream(stream)
         if found.legacy or found.capture is not None:
             raise CUDARuntimeError(UNSUPPORTED)
-        found.capture, found.tail = Capture(found, mode), frozenset()
+        found.capture = Capture(mode)
         self._captures.append(found.capture)
 
     def streamEndCapture(self, stream: int) -> list[Any]:
@@ -576,16 +534,12 @@ class Machine:
         capture = found.capture
         if capture is None:
             raise CUDARuntimeError(INVALID_VALUE)
-        if capture.origin is not found:
-            self._invalidate([capture], UNMATCHED)
         if capture.mode != RELAXED and capture.thread != threading.get_ident():
             raise CUDARuntimeError(WRONG_THREAD)
-        joined = capture.joined()
         self._captures.remove(capture)
-        for each in capture.streams:
-            each.capture, each.tail = None, frozenset()
-        if capture.invalid or not joined:
-            raise CUDARuntimeError(INVALIDATED if capture.invalid else UNJOINED)
+        found.capture = None
+        if capture.invalid:
+            raise CUDARuntimeError(INVALIDATED)
         return capture.nodes
 
     def deviceGetAttribute(self, attrib: int, device: int) -> int:
@@ -608,11 +562,8 @@ class Machine:
         on.check()
         if on.capture is not None:
             self._invalidate([on.capture], UNSUPPORTED)
-        first = on.queue(None)
-        made: list[Work] = []
-        for run, after in graph:
-            made.append(Work(run, [first, *(made[place] for place in after)]))
-        on.queue(None, after=tuple(made))
+        for run in graph:
+            on.queue(run)
 
     # --- kernels and copies ---
 
@@ -652,9 +603,6 @@ class Machine:
         if staged and kind == TO_HOST and work is not None:
             # Pageable memory is written before the call returns.
             work.finish()
-
-    def deviceCanAccessPeer(self, device: int, peerDevice: int) -> int:
-        return int(self.peers and device != peerDevice)
 
     def deviceEnablePeerAccess(self, peerDevice: int) -> None:
         pair = self.getDevice(), peerDevice

@@ -90,7 +90,7 @@ def pointerGetAttributes(ptr: int) -> PointerAttributes:
 
 _RUNTIME = """getDeviceCount getDevice setDevice deviceSynchronize memcpyAsync memsetAsync
     deviceGetAttribute
-    deviceCanAccessPeer deviceEnablePeerAccess memcpyPeerAsync
+    deviceEnablePeerAccess memcpyPeerAsync
     memGetInfo streamCreateWithPriority streamDestroy streamSynchronize streamQuery
     streamWaitEvent streamBeginCapture streamEndCapture streamIsCapturing eventCreateWithFlags
     eventDestroy eventElapsedTime eventRecord eventQuery eventSynchronize""".split()

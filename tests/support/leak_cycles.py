@@ -1,8 +1,7 @@
 """Cycles that each make a Blob, do one thing with it, and drop everything."""
 
-import copy
-import inspect
-import pickle
+import copy  # noqa: F401  # for the statements
+import pickle  # noqa: F401  # as above
 import threading
 import warnings
 
@@ -29,25 +28,6 @@ def made(device="simulated"):
     return blob
 
 
-def sync():
-    blob = made()
-    blob.gpu_data()
-    blob.mutable_gpu_data()
-    blob.cpu_data()
-    blob.mutable_cpu_diff()
-    blob.gpu_diff()
-
-
-def push():
-    blob = made()
-    blob.async_gpu_push()
-    blob.gpu_data()
-
-
-def push_that_nobody_waits_for():
-    made().async_gpu_push()
-
-
 def parts():
     """Use each row of a Blob in a different way."""
     blob = made()
@@ -68,27 +48,6 @@ def parts():
     assert not borrow.flags.writeable
 
 
-def parts_of_a_source():
-    contents = np.ones(128, np.uint8)
-    blob = Blob.from_source((4, 8), "float32", lambda: contents, device="simulated")
-    blob[0].cpu_data()
-    blob[2].gpu_data()
-    blob[:, 3].tolist()
-    blob[1].overwrite_gpu_data()
-
-
-def aliases():
-    blob = made("cpu")
-    kept = [np.asarray(blob.cpu), np.from_dlpack(blob), memoryview(np.asarray(blob.cpu))[1:]]
-    blob.gpu_data()
-    kept.append(blob)
-
-
-def an_alias_that_outlives_its_blob():
-    alias = np.from_dlpack(made())
-    assert alias[0, 0] == 1
-
-
 def an_alias_that_was_left_behind():
     blob = made()
     alias = np.asarray(blob.cpu)
@@ -96,67 +55,6 @@ def an_alias_that_was_left_behind():
         blob.mutable_gpu_data()
         blob.set_cpu_data(np.zeros((4, 8), np.float32))
     del alias
-
-
-def an_alias_in_a_reference_cycle():
-    loop = [np.from_dlpack(made())]
-    loop.append(loop)
-
-
-def a_capsule_that_nobody_takes():
-    blob = made()
-    blob.__dlpack__()
-    blob.__dlpack__(max_version=(1, 0))
-    blob.gpu.__dlpack__(max_version=(1, 0))
-    blob.const.__dlpack__(max_version=(1, 0))
-
-
-def a_capsule_that_outlives_its_blob():
-    capsule = made().__dlpack__()
-    assert "dltensor" in repr(capsule)
-
-
-def imports():
-    array = np.ones((4, 8), np.float32)
-    blob = xp.asarray(array, device="simulated")
-    assert xp.from_dlpack(array).shape == (4, 8)
-    blob.gpu_data()
-    other = Blob((4, 8), device="simulated")
-    other.set_gpu_data(array)
-    other.cpu_data()
-
-
-def views():
-    blob = made()
-    view = blob[1:, ::2].T.reshape(-1)
-    view.cpu_data()
-    blob[::2].gpu_data()
-    blob.resize(8, 8)
-    blob.resize(4, 8)
-    blob.share_data(made()[:])
-
-
-def operators():
-    blob, other = made(), made("cpu")
-    result = (blob + other) * 2 - blob
-    result += 1
-    xp.sum(result @ other.T)
-    np.add(blob, 1, out=other)
-
-
-def pickles():
-    blob = made()
-    blob.gpu_data()
-    pickle.loads(pickle.dumps(blob, 5)).cpu_data()
-    buffers = []
-    content = pickle.dumps(blob, 5, buffer_callback=buffers.append)
-    pickle.loads(content, buffers=buffers)
-    copy.deepcopy(blob)
-
-
-def messages():
-    blob = made()
-    Blob.from_proto(blob.to_proto(write_diff=True)).cpu_diff()
 
 
 def records():
@@ -169,14 +67,6 @@ def records():
         xp.ones(3)
     assert guard(xp.ones)(3, device="simulated").tolist() == [1] * 3
     blob.explain()
-
-
-def verified():
-    blob = made()
-    with xp.verified_const():
-        kept = np.asarray(blob)
-        blob.mutable_gpu_data()
-    del kept
 
 
 def an_exception_in_the_middle():
@@ -215,36 +105,60 @@ def threads():
         thread.join()
 
 
-def tensors():
-    blob = made("cpu")
-    tensor = torch.from_dlpack(blob)[1:]
-    tensor.add_(1)
-    torch.add(blob, 1)
-    torch.as_tensor(blob.cpu)
-    tensor = torch.from_dlpack(made())[1:]
-    tensor.add_(1)
+# The others, of Blobs `b` and `c`, as statements.
+STATEMENTS = """
+sync: b.gpu_data(); b.mutable_gpu_data(); b.cpu_data(); b.mutable_cpu_diff(); b.gpu_diff()
+push: b.async_gpu_push(); b.gpu_data()
+push_that_nobody_waits_for: b.async_gpu_push()
+parts_of_a_source: s = source(); s[0].cpu_data(); s[2].gpu_data(); s[:, 3].tolist()
+    s[1].overwrite_gpu_data()
+aliases: kept = [np.asarray(c.cpu), np.from_dlpack(c), memoryview(np.asarray(c.cpu))[1:]]
+    c.gpu_data(); kept.append(c)
+an_alias_that_outlives_its_blob: alias = np.from_dlpack(b); del b; assert alias[0, 0] == 1
+an_alias_in_a_reference_cycle: loop = [np.from_dlpack(b)]; loop.append(loop)
+a_capsule_that_nobody_takes: b.__dlpack__(); b.__dlpack__(max_version=(1, 0))
+    b.gpu.__dlpack__(max_version=(1, 0)); b.const.__dlpack__(max_version=(1, 0))
+a_capsule_that_outlives_its_blob: kept = b.__dlpack__(); del b; assert "dltensor" in repr(kept)
+imports: a = np.ones((4, 8), np.float32); xp.asarray(a, device="simulated").gpu_data()
+    assert xp.from_dlpack(a).shape == (4, 8); b.set_gpu_data(a); b.cpu_data()
+views: b[1:, ::2].T.reshape(-1).cpu_data(); b[::2].gpu_data(); b.resize(8, 8); b.resize(4, 8)
+    b.share_data(c[:])
+operators: d = (b + c) * 2 - b; d += 1; xp.sum(d @ c.T); np.add(b, 1, out=c)
+pickles: b.gpu_data(); pickle.loads(pickle.dumps(b, 5)).cpu_data(); buffers = []
+    content = pickle.dumps(b, 5, buffer_callback=buffers.append)
+    pickle.loads(content, buffers=buffers); copy.deepcopy(b)
+messages: Blob.from_proto(b.to_proto(write_diff=True)).cpu_diff()
+"""
+OF_TORCH = """
+tensors: t = torch.from_dlpack(c)[1:]; t.add_(1); torch.add(c, 1); torch.as_tensor(c.cpu)
+    t = torch.from_dlpack(b)[1:]; t.add_(1)
     xp.asarray(torch.ones(3), device="simulated").gpu_data()
+autograd: p = b.as_parameter()
+    (torch.nn.functional.linear(torch.ones(2, 8), p) ** 2).sum().backward(); b.update()
+autograd_that_is_not_finished: loss = (b.as_parameter() * 2).sum(); assert loss.requires_grad
+"""
 
 
-def autograd():
-    blob = made()
-    parameter = blob.as_parameter()
-    (torch.nn.functional.linear(torch.ones(2, 8), parameter) ** 2).sum().backward()
-    blob.update()
+def source():
+    return Blob.from_source((4, 8), "float32", lambda: np.ones(128, np.uint8), device="simulated")
 
 
-def autograd_that_is_not_finished():
-    loss = (made().as_parameter() * 2).sum()
-    assert loss.requires_grad
+def in_words(text):
+    """Return functions of statements."""
+    for line in text.strip().replace("\n    ", "; ").splitlines():
+        name, _, statements = line.partition(": ")
+        scope = globals().copy()
+        exec(f"def {name}():\n    b, c = made(), made('cpu')\n    {statements}", scope)  # noqa: S102  # ours
+        yield scope[name]
 
 
-# The functions above, in their order.
 QUICK = [
-    each
-    for each in [*globals().values()]
-    if inspect.isfunction(each) and each.__module__ == __name__ and each is not made
+    parts,
+    an_alias_that_was_left_behind,
+    records,
+    an_exception_in_the_middle,
+    a_push_that_fails,
+    threads,
+    *in_words(STATEMENTS),
+    *(in_words(OF_TORCH) if torch else ()),
 ]
-if torch is None:
-    QUICK = [
-        each for each in QUICK if each not in (tensors, autograd, autograd_that_is_not_finished)
-    ]

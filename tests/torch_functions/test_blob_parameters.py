@@ -268,12 +268,12 @@ def test_an_empty_parameter_leaves_its_blob_with_its_dtype(dtype):
     "replace",
     [
         lambda blob: blob.set_cpu_data(values()),
-        lambda blob: blob.set_cpu_diff(values()),
+        lambda blob: blob.diff.set_cpu_data(values()),
         lambda blob: blob.share_data(Blob((2, 3))),
         lambda blob: blob.share_diff(Blob((2, 3))),
         lambda blob: blob.resize(4, 3),
     ],
-    ids=["set_cpu_data", "set_cpu_diff", "share_data", "share_diff", "resize"],
+    ids=["set_cpu_data", "diff.set_cpu_data", "share_data", "share_diff", "resize"],
 )
 def test_a_parameter_leaves_a_blob_that_is_given_other_memory(replace):
     blob, parameter = made()

@@ -252,7 +252,7 @@ def test_what_is_no_module_is_refused():
     [
         (
             lambda: nn.Sequential(nn.Linear(2, 2), nn.LazyLinear(3)),
-            r"1\.weight: .* UninitializedParameter; call lazy",
+            r"1\.weight: .* UninitializedParameter of .*; call lazy",
         ),
         (frozen_integers, "table: .* torch.int8"),
         (with_another_class, "other: .* a _Other"),

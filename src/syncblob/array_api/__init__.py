@@ -16,7 +16,6 @@ from types import FunctionType
 from typing import TYPE_CHECKING
 
 from syncblob._dtypes import NAMES
-from syncblob._made_functions import hide_refused_keywords
 from syncblob.array_api import constants
 from syncblob.array_api import fft as fft
 from syncblob.array_api import linalg as linalg
@@ -37,9 +36,6 @@ from syncblob.array_api.set_functions import *  # noqa: F403
 from syncblob.array_api.sorting_functions import *  # noqa: F403
 from syncblob.array_api.statistical_functions import *  # noqa: F403
 from syncblob.array_api.utility_functions import *  # noqa: F403
-
-for _namespace in (globals(), vars(fft), vars(linalg)):
-    hide_refused_keywords(_namespace)
 
 __array_api_version__ = "2025.12"
 

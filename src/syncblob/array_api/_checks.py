@@ -1,9 +1,9 @@
-"""Checks of operands that several chapters share."""
+"""Checks of operands, and types of parameters, that several chapters share."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -11,31 +11,25 @@ from syncblob._blob import Blob
 from syncblob._dtypes import SCALARS
 from syncblob.calls.operands import as_blob, is_plain_array
 
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
+
+    from syncblob.devices import Device
+
+    # None stands for the default.
+    DType: TypeAlias = DTypeLike | None
+    OnDevice: TypeAlias = Device | str | None
+    Axes: TypeAlias = int | tuple[int, ...] | None
+
 
 def require_blobs(name: str, operands: Sequence[Any]) -> Sequence[Any]:
-    """Return the operands, with Blobs in place of scalars and arrays; see `as_blob`."""
+    """Return Blobs in place of scalars and arrays; see `as_blob`. Without any, a ValueError."""
+    if len(operands) == 0:
+        raise ValueError(f"{name} expects at least one Blob, got none")
     for x in operands:
         if not isinstance(x, Blob):
             return [as_blob(name, x, *operands) for x in operands]
     return operands
-
-
-def require_blob_and_scalar(name: str, x1: Any, x2: Any, *beside: Any) -> tuple[Any, Any]:
-    """Return two Blobs, or a Blob and a scalar. Without a Blob, a NumPy scalar becomes one.
-
-    Beside a Blob, arrays become Blobs; see `as_blob`. Anything else raises a TypeError.
-    """
-    if isinstance(x1, Blob) and (isinstance(x2, Blob) or type(x2) in SCALARS):
-        return x1, x2
-    scalar1, scalar2 = type(x1) in SCALARS, type(x2) in SCALARS
-    if scalar1 and scalar2:
-        # Of two Python scalars, `as_blob` refuses the first.
-        scalar1 = isinstance(x2, np.generic) and not isinstance(x1, np.generic)
-        scalar2 = not scalar1
-    return (
-        x1 if scalar1 else as_blob(name, x1, x2, *beside),
-        x2 if scalar2 else as_blob(name, x2, x1, *beside),
-    )
 
 
 def require_indices(name: str, x: Any, *beside: Any) -> Any:
@@ -55,14 +49,6 @@ def as_array(xp: Any, x: Any, beside: Any) -> Any:
     Without this, NumPy's `searchsorted` compares float32 elements with a float64, and its `where`
     truncates an integer that is too large.
     """
-    return xp.asarray(x, dtype=np.result_type(beside.dtype, x)) if type(x) in SCALARS else x
-
-
-def require_some(name: str, arrays: Sequence[Any]) -> Sequence[Any]:
-    """Return one Blob or more, as `require_blobs` does; raise a ValueError if there is none."""
-    if len(arrays) == 0:
-        raise ValueError(f"{name} expects at least one Blob, got none")
-    for x in arrays:
-        if not isinstance(x, Blob):
-            return require_blobs(name, arrays)
-    return arrays
+    if type(x) not in SCALARS:
+        return x
+    return xp.asarray(x, dtype=np.result_type(getattr(beside, "dtype", beside), x))

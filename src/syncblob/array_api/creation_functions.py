@@ -8,38 +8,22 @@ use, and a Blob as `fill_value`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 from syncblob._blob import Blob
 from syncblob._dtypes import SUPPORTED, as_dtype
-from syncblob._made_functions import name_made_functions
 from syncblob._shape import as_shape
 from syncblob.array_api._checks import require_blobs
 from syncblob.blob.core import fresh
 from syncblob.calls.namespace import apply
 from syncblob.calls.operands import as_blob
-from syncblob.devices import Device, home_of, supervisors
+from syncblob.devices import home_of, supervisors
 from syncblob.interop.adopt import can_adopt
 from syncblob.memory import compute, from_the_start
 from syncblob.transfers import require_device
 
 if TYPE_CHECKING:
-    from numpy.typing import DTypeLike
-
-    class _Maker(Protocol):
-        def __call__(
-            self,
-            shape: Shape,
-            *,
-            dtype: DTypeLike | None = None,
-            device: Device | str | None = None,
-        ) -> Blob: ...
-
-    class _MakerLike(Protocol):
-        def __call__(
-            self, x: Blob, /, *, dtype: DTypeLike | None = None, device: Device | str | None = None
-        ) -> Blob: ...
-
+    from syncblob.array_api._checks import DType, OnDevice
 
 Shape = int | tuple[int, ...]
 
@@ -48,63 +32,60 @@ _FLOAT64 = as_dtype("float64")
 # --- of one value, or of arbitrary contents ------------------------------------------------------
 
 
-def _maker(function: str, contents: str) -> Any:
-    def make(
-        shape: Shape, *, dtype: DTypeLike | None = None, device: Device | str | None = None
-    ) -> Blob:
-        return _fill(function, shape, dtype, device)
-
-    make.__doc__ = f"Return a Blob {contents}; `dtype` None is float64."
-    return make
+def empty(shape: Shape, *, dtype: DType = None, device: OnDevice = None) -> Blob:
+    """Return a Blob with arbitrary contents, to be overwritten; `dtype` None is float64."""
+    return _fill("empty", shape, dtype, device)
 
 
-def _maker_like(function: str, contents: str) -> Any:
-    def make(
-        x: Blob, /, *, dtype: DTypeLike | None = None, device: Device | str | None = None
-    ) -> Blob:
-        x = as_blob(f"{function}_like", x)
-        dtype = x.dtype if dtype is None else dtype
-        return _fill(function, x.shape, dtype, x.device if device is None else device)
-
-    make.__doc__ = f"Return a Blob of the shape of another, {contents}."
-    return make
+def empty_like(x: Blob, /, *, dtype: DType = None, device: OnDevice = None) -> Blob:
+    """Return a Blob of the shape of another, with arbitrary contents."""
+    return _fill_like("empty", x, dtype, device)
 
 
-def _fill(name: str, shape: Shape, dtype: DTypeLike | None, device: Device | str | None) -> Blob:
-    home = home_of(device)
-    make = getattr(home, name, None) or getattr(home.namespace, name)
+def ones(shape: Shape, *, dtype: DType = None, device: OnDevice = None) -> Blob:
+    """Return a Blob of ones; `dtype` None is float64."""
+    return _fill("ones", shape, dtype, device)
+
+
+def ones_like(x: Blob, /, *, dtype: DType = None, device: OnDevice = None) -> Blob:
+    """Return a Blob of the shape of another, of ones."""
+    return _fill_like("ones", x, dtype, device)
+
+
+def zeros(shape: Shape, *, dtype: DType = None, device: OnDevice = None) -> Blob:
+    """Return a Blob of zeros; `dtype` None is float64."""
+    return _fill("zeros", shape, dtype, device)
+
+
+def zeros_like(x: Blob, /, *, dtype: DType = None, device: OnDevice = None) -> Blob:
+    """Return a Blob of the shape of another, of zeros."""
+    return _fill_like("zeros", x, dtype, device)
+
+
+def _fill(name: str, shape: Shape, dtype: DType, device: OnDevice) -> Blob:
     wanted = _FLOAT64 if dtype is None else as_dtype(dtype)
     if type(shape) is not int or shape < 0:
         shape = as_shape(shape, wanted.itemsize)
-    if home.plain and not supervisors:
-        array = make(shape, wanted)
-    else:
-        require_device(home.device, name)
-        array = from_the_start(compute, home, make, shape, dtype=wanted)
-    return fresh(Blob, array, home)
+    return _make(name, shape, dtype=wanted, device=device)
 
 
-empty: _Maker = _maker("empty", "with arbitrary contents, to be overwritten")
-empty_like: _MakerLike = _maker_like("empty", "with arbitrary contents")
-ones: _Maker = _maker("ones", "of ones")
-ones_like: _MakerLike = _maker_like("ones", "of ones")
-zeros: _Maker = _maker("zeros", "of zeros")
-zeros_like: _MakerLike = _maker_like("zeros", "of zeros")
-
-name_made_functions(globals())
+def _fill_like(name: str, x: Blob, dtype: DType, device: OnDevice) -> Blob:
+    x = as_blob(f"{name}_like", x)
+    dtype = x.dtype if dtype is None else dtype
+    return _fill(name, x.shape, dtype, x.device if device is None else device)
 
 
 # --- of other contents ---------------------------------------------------------------------------
 
 
-def arange(  # the standard's
+def arange(
     start: float,
     /,
     stop: float | None = None,
     step: float = 1,
     *,
-    dtype: DTypeLike | None = None,
-    device: Device | str | None = None,
+    dtype: DType = None,
+    device: OnDevice = None,
 ) -> Blob:
     """Return evenly spaced values from `start`, included, to `stop`, excluded.
 
@@ -117,12 +98,7 @@ def arange(  # the standard's
 
 
 def asarray(
-    obj: Any,
-    /,
-    *,
-    dtype: DTypeLike | None = None,
-    device: Device | str | None = None,
-    copy: bool | None = None,
+    obj: Any, /, *, dtype: DType = None, device: OnDevice = None, copy: bool | None = None
 ) -> Blob:
     """Convert an array, or an object that converts to one, to a Blob; without a copy if possible.
 
@@ -155,15 +131,15 @@ def eye(
     /,
     *,
     k: int = 0,
-    dtype: DTypeLike | None = None,
-    device: Device | str | None = None,
+    dtype: DType = None,
+    device: OnDevice = None,
 ) -> Blob:
     """Return a matrix with ones on the `k`-th diagonal, and zeros elsewhere; 0 is the main one."""
     dtype = _FLOAT64 if dtype is None else dtype
     return _make("eye", n_rows, n_cols, k=k, dtype=dtype, device=device)
 
 
-def from_dlpack(x: Any, /, *, device: Device | str | None = None, copy: bool | None = None) -> Blob:
+def from_dlpack(x: Any, /, *, device: OnDevice = None, copy: bool | None = None) -> Blob:
     """Make a Blob over the memory of a DLPack producer, on the host or on a CUDA device.
 
     `device` None is that of `x`, whatever the default device is; `copy` as for `asarray`. Raises a
@@ -174,11 +150,7 @@ def from_dlpack(x: Any, /, *, device: Device | str | None = None, copy: bool | N
 
 
 def full(
-    shape: Shape,
-    fill_value: complex | Blob,
-    *,
-    dtype: DTypeLike | None = None,
-    device: Device | str | None = None,
+    shape: Shape, fill_value: complex | Blob, *, dtype: DType = None, device: OnDevice = None
 ) -> Blob:
     """Return a Blob filled with one value: a scalar, or a 0-d Blob, which is read on the host.
 
@@ -194,12 +166,7 @@ def full(
 
 
 def full_like(
-    x: Blob,
-    /,
-    fill_value: complex | Blob,
-    *,
-    dtype: DTypeLike | None = None,
-    device: Device | str | None = None,
+    x: Blob, /, fill_value: complex | Blob, *, dtype: DType = None, device: OnDevice = None
 ) -> Blob:
     """Return a Blob with the shape of another, filled with one value; see `full`."""
     x = as_blob("full_like", x)
@@ -213,8 +180,8 @@ def linspace(
     /,
     num: int,
     *,
-    dtype: DTypeLike | None = None,
-    device: Device | str | None = None,
+    dtype: DType = None,
+    device: OnDevice = None,
     endpoint: bool = True,
 ) -> Blob:
     """Return `num` evenly spaced values in an interval, with `stop` unless `endpoint` is False.
@@ -253,9 +220,7 @@ def triu(x: Blob, /, *, k: int = 0) -> Blob:
 # --- how -----------------------------------------------------------------------------------------
 
 
-def _make(
-    name: str, *args: Any, dtype: DTypeLike | None, device: Device | str | None, **keywords: Any
-) -> Blob:
+def _make(name: str, *args: Any, dtype: DType, device: OnDevice, **keywords: Any) -> Blob:
     home = home_of(device)
     wanted = None if dtype is None else as_dtype(dtype)
     make = getattr(home, name, None) or getattr(home.namespace, name)

@@ -16,7 +16,7 @@ from syncblob.calls.operands import as_blob, is_number
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
-    from syncblob.devices import Device
+    from syncblob.array_api._checks import OnDevice
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +35,7 @@ class FInfo:
     dtype: np.dtype[np.generic]
 
 
-def astype(
-    x: Blob, dtype: DTypeLike, /, *, copy: bool = True, device: Device | str | None = None
-) -> Blob:
+def astype(x: Blob, dtype: DTypeLike, /, *, copy: bool = True, device: OnDevice = None) -> Blob:
     """Convert to another dtype, on a device; None for that of `x`.
 
     An array of another library is converted as by `asarray`. ``copy=False`` returns `x` itself if

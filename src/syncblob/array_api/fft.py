@@ -24,49 +24,23 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, Never, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from syncblob._blob import Blob
 from syncblob._dtypes import as_dtype
-from syncblob._made_functions import defined_names, name_made_functions
+from syncblob._made_functions import defined_names
 from syncblob.blob.core import fresh
-from syncblob.blob.missing import refuse
 from syncblob.calls.namespace import apply
 from syncblob.calls.operands import as_blob
-from syncblob.devices import Device, home_of
+from syncblob.devices import home_of
 from syncblob.memory import compute
 from syncblob.transfers import require_device
 
 if TYPE_CHECKING:
-    from numpy.typing import DTypeLike
-
-    class _OfOneAxis(Protocol):
-        def __call__(
-            self, x: Blob, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward"
-        ) -> Blob: ...
-
-    class _OfAxes(Protocol):
-        def __call__(
-            self, x: Blob, /, *, s: Axes = None, axes: Axes = None, norm: Norm = "backward"
-        ) -> Blob: ...
-
-    class _Frequencies(Protocol):
-        def __call__(
-            self,
-            n: int,
-            /,
-            *,
-            d: float = 1.0,
-            dtype: DTypeLike | None = None,
-            device: Device | str | None = None,
-        ) -> Blob: ...
-
-    class _Shift(Protocol):
-        def __call__(self, x: Blob, /, *, axes: int | Sequence[int] | None = None) -> Blob: ...
-
+    from syncblob.array_api._checks import DType, OnDevice
 
 Norm = Literal["backward", "ortho", "forward"]
 Axes = Sequence[int] | None
@@ -77,95 +51,83 @@ _OF_REAL = {"rfft", "ihfft", "rfftn"}
 # --- transforms ----------------------------------------------------------------------------------
 
 
-def _of_one_axis(name: str, description: str) -> Any:
-    def function(
-        x: Blob, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward", **other: Never
-    ) -> Blob:
-        return refuse(other) if other else _apply(name, x, n=_size(n), axis=axis, norm=norm)
-
-    function.__doc__ = description
-    return function
+def fft(x: Blob, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Blob:
+    """Transform one axis: complex to complex."""
+    return _of_one_axis("fft", x, n, axis, norm)
 
 
-def _of_axes(name: str, description: str) -> Any:
-    def function(x: Blob, /, *, s: Axes = None, axes: Axes = None, norm: Norm = "backward") -> Blob:
-        return _apply(name, x, s=_sizes(name, x, s, axes), axes=axes, norm=norm)
-
-    function.__doc__ = description
-    return function
+def ifft(x: Blob, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Blob:
+    """Compute the inverse of `fft` along one axis."""
+    return _of_one_axis("ifft", x, n, axis, norm)
 
 
-fft: _OfOneAxis = _of_one_axis("fft", "Transform one axis: complex to complex.")
-ifft: _OfOneAxis = _of_one_axis("ifft", "Compute the inverse of `fft` along one axis.")
-rfft: _OfOneAxis = _of_one_axis(
-    "rfft",
-    "Transform one axis of real numbers, and return the first ``n // 2 + 1`` complex elements.",
-)
-irfft: _OfOneAxis = _of_one_axis("irfft", "Compute the inverse of `rfft`: complex to real.")
-hfft: _OfOneAxis = _of_one_axis(
-    "hfft", "Transform one axis with Hermitian symmetry, given one half of it: complex to real."
-)
-ihfft: _OfOneAxis = _of_one_axis(
-    "ihfft", "Compute the inverse of `hfft` along one axis: one half of a Hermitian-symmetric axis."
-)
-fftn: _OfAxes = _of_axes("fftn", "Transform several axes: complex to complex.")
-ifftn: _OfAxes = _of_axes("ifftn", "Compute the inverse of `fftn`.")
-rfftn: _OfAxes = _of_axes(
-    "rfftn", "Transform several axes of real numbers: the last one by `rfft`, the others by `fft`."
-)
-irfftn: _OfAxes = _of_axes("irfftn", "Compute the inverse of `rfftn`: complex to real.")
+def fftn(x: Blob, /, *, s: Axes = None, axes: Axes = None, norm: Norm = "backward") -> Blob:
+    """Transform several axes: complex to complex."""
+    return _of_axes("fftn", x, s, axes, norm)
+
+
+def ifftn(x: Blob, /, *, s: Axes = None, axes: Axes = None, norm: Norm = "backward") -> Blob:
+    """Compute the inverse of `fftn`."""
+    return _of_axes("ifftn", x, s, axes, norm)
+
+
+def rfft(x: Blob, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Blob:
+    """Transform one axis of real numbers, and return the first ``n // 2 + 1`` complex elements."""
+    return _of_one_axis("rfft", x, n, axis, norm)
+
+
+def irfft(x: Blob, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Blob:
+    """Compute the inverse of `rfft`: complex to real."""
+    return _of_one_axis("irfft", x, n, axis, norm)
+
+
+def rfftn(x: Blob, /, *, s: Axes = None, axes: Axes = None, norm: Norm = "backward") -> Blob:
+    """Transform several axes of real numbers: the last one by `rfft`, the others by `fft`."""
+    return _of_axes("rfftn", x, s, axes, norm)
+
+
+def irfftn(x: Blob, /, *, s: Axes = None, axes: Axes = None, norm: Norm = "backward") -> Blob:
+    """Compute the inverse of `rfftn`: complex to real."""
+    return _of_axes("irfftn", x, s, axes, norm)
+
+
+def hfft(x: Blob, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Blob:
+    """Transform one axis with Hermitian symmetry, given one half of it: complex to real."""
+    return _of_one_axis("hfft", x, n, axis, norm)
+
+
+def ihfft(x: Blob, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Blob:
+    """Compute the inverse of `hfft` along one axis: one half of a Hermitian-symmetric axis."""
+    return _of_one_axis("ihfft", x, n, axis, norm)
 
 
 # --- frequencies ---------------------------------------------------------------------------------
 
 
-def _of_frequencies(name: str, contents: str) -> Any:
-    def function(
-        n: int,
-        /,
-        *,
-        d: float = 1.0,
-        dtype: DTypeLike | None = None,
-        device: Device | str | None = None,
-    ) -> Blob:
-        n = operator.index(n)
-        if n < 1:
-            raise ValueError(f"{name} expects at least one element, got n={n}")
-        wanted = np.dtype(np.float64) if dtype is None else as_dtype(dtype)
-        if wanted.kind != "f":
-            raise TypeError(f"{name} expects a real floating-point dtype, got {wanted}")
-        home = home_of(device)
-        require_device(home.device, name)
-        array = compute(home, getattr(home.namespace.fft, name), n, d=d)
-        return fresh(Blob, compute(home, home.astype, array, wanted), home)
-
-    function.__doc__ = f"""Return the frequencies of a transform of {contents}.
+def fftfreq(n: int, /, *, d: float = 1.0, dtype: DType = None, device: OnDevice = None) -> Blob:
+    """Return the frequencies of a transform of n elements: zero first, with shape (n,).
 
     `d` is the sample spacing, `dtype` a real floating-point dtype, or None for float64.
     """
-    return function
+    return _frequencies("fftfreq", n, d, dtype, device)
 
 
-fftfreq: _Frequencies = _of_frequencies("fftfreq", "n elements: zero first, with shape (n,)")
-rfftfreq: _Frequencies = _of_frequencies(
-    "rfftfreq", "n real elements: ascending, n // 2 + 1 of them"
-)
+def rfftfreq(n: int, /, *, d: float = 1.0, dtype: DType = None, device: OnDevice = None) -> Blob:
+    """Return the frequencies of a transform of n real elements: ascending, n // 2 + 1 of them.
+
+    The parameters are those of `fftfreq`.
+    """
+    return _frequencies("rfftfreq", n, d, dtype, device)
 
 
-def _shift(name: str, description: str) -> Any:
-    def function(x: Blob, /, *, axes: int | Sequence[int] | None = None) -> Blob:
-        return _apply(name, x, axes=axes)
-
-    function.__doc__ = description
-    return function
+def fftshift(x: Blob, /, *, axes: int | Axes = None) -> Blob:
+    """Swap the halves of some axes, or of all; this moves zero to the middle."""
+    return _apply("fftshift", x, axes=axes)
 
 
-fftshift: _Shift = _shift(
-    "fftshift", "Swap the halves of some axes, or of all; this moves zero to the middle."
-)
-ifftshift: _Shift = _shift("ifftshift", "Swap the halves of axes back: the inverse of `fftshift`.")
-
-name_made_functions(globals())
+def ifftshift(x: Blob, /, *, axes: int | Axes = None) -> Blob:
+    """Swap the halves of axes back: the inverse of `fftshift`."""
+    return _apply("ifftshift", x, axes=axes)
 
 
 # --- how -----------------------------------------------------------------------------------------
@@ -191,39 +153,51 @@ def _apply(name: str, x: Any, **keywords: Any) -> Any:
     return apply("zeros_like", result) if 0 in x.shape else result
 
 
-def _size(n: int | None) -> int | None:
-    """Check the size of one axis. NumPy raises for sizes below 1.
-
-    CuPy truncates for a negative size, and raises a cuFFT error for 0.
-    """
-    if n is not None and operator.index(n) < 1:
-        raise ValueError(f"expected a size of 1 or more data points, got {n}")
-    return n
+def _of_one_axis(name: str, x: Any, n: int | None, axis: int, norm: Norm) -> Any:
+    if n is not None:
+        _require_size(n)
+    return _apply(name, x, n=n, axis=axis, norm=norm)
 
 
-def _sizes(name: str, x: Any, s: Axes, axes: Axes) -> tuple[int, ...] | None:
-    """Check sizes, and replace -1, which stands for the whole axis.
+def _of_axes(name: str, x: Any, s: Axes, axes: Axes, norm: Norm) -> Any:
+    """Compute with sizes in place of -1, which stands for the whole axis.
 
     CuPy does not support -1. NumPy does, but its inverse of a real transform drops elements.
     """
     if s is None:
-        return None
+        return _apply(name, x, s=None, axes=axes, norm=norm)
     if axes is None:
         raise ValueError(f"axes must be given with s, got s={tuple(s)} and axes=None")
     if len(s) != len(axes):
         raise ValueError(f"expected a size for each axis, got s={tuple(s)} and axes={tuple(axes)}")
-    for size in s:
-        if size != -1:
-            _size(size)
-    if -1 not in s:
-        return tuple(s)
     x = as_blob(name, x)
-    whole = [x.shape[axis] for axis in normalize_axis_tuple(axes, x.ndim, allow_duplicate=True)]
+    sizes = [x.shape[axis] for axis in normalize_axis_tuple(axes, x.ndim, allow_duplicate=True)]
     if name == "irfftn":
-        whole[-1] = 2 * (whole[-1] - 1)
-    return tuple(
-        all_of_it if size == -1 else size for size, all_of_it in zip(s, whole, strict=True)
-    )
+        sizes[-1] = 2 * (sizes[-1] - 1)
+    for index, size in enumerate(s):
+        if size != -1:
+            _require_size(size)
+            sizes[index] = size
+    return _apply(name, x, s=tuple(sizes), axes=axes, norm=norm)
+
+
+def _require_size(n: int) -> None:
+    """Raise for sizes below 1, as NumPy: CuPy truncates, or raises a cuFFT error for 0."""
+    if operator.index(n) < 1:
+        raise ValueError(f"expected a size of 1 or more data points, got {n}")
+
+
+def _frequencies(name: str, n: int, d: float, dtype: DType, device: OnDevice) -> Blob:
+    n = operator.index(n)
+    if n < 1:
+        raise ValueError(f"{name} expects at least one element, got n={n}")
+    wanted = np.dtype(np.float64) if dtype is None else as_dtype(dtype)
+    if wanted.kind != "f":
+        raise TypeError(f"{name} expects a real floating-point dtype, got {wanted}")
+    home = home_of(device)
+    require_device(home.device, name)
+    array = compute(home, getattr(home.namespace.fft, name), n, d=d)
+    return fresh(Blob, compute(home, home.astype, array, wanted), home)
 
 
 if not TYPE_CHECKING:  # mypy reads only literal lists

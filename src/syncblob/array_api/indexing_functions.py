@@ -6,13 +6,12 @@ indices that only the device holds are not checked, and select another element.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Never
+from typing import TYPE_CHECKING
 
 from numpy.lib.array_utils import normalize_axis_index
 
 from syncblob.array_api._checks import require_indices
 from syncblob.blob.core import BlobCore
-from syncblob.blob.missing import refuse
 from syncblob.calls.choose_home import common_home
 from syncblob.calls.index_checks import require_bounds
 from syncblob.calls.namespace import apply
@@ -23,29 +22,28 @@ if TYPE_CHECKING:
     from syncblob._blob import Blob
 
 
-def take(x: Blob, indices: Blob, /, *, axis: int | None = None, **other: Never) -> Blob:
+def take(x: Blob, indices: Blob, /, *, axis: int | None = None) -> Blob:
     """Select elements along an axis by their indices, with one axis.
 
     `axis` is required if `x` has several axes.
     """
-    if not isinstance(x, BlobCore):
-        x = as_blob("take", x, indices)  # type: ignore[unreachable]  # callers may have no types
+    x = as_blob("take", x, indices)
     indices = require_indices("take", indices, x)
     if len(indices.shape) != 1:
         raise ValueError(f"take expects indices with one axis, got shape {indices.shape}")
     if axis is None and x.ndim > 1:
         raise ValueError(f"take expects an axis for a Blob of {x.ndim} axes, got None")
-    return refuse(other) if other else _select("take", x, indices, 0 if axis is None else axis)
+    return _select("take", x, indices, 0 if axis is None else axis)
 
 
-def take_along_axis(x: Blob, indices: Blob, /, *, axis: int = -1, **other: Never) -> Blob:
+def take_along_axis(x: Blob, indices: Blob, /, *, axis: int = -1) -> Blob:
     """Select elements along an axis, with separate indices for each position on the other axes.
 
     `indices` has as many axes as `x`; the others broadcast.
     """
     x = as_blob("take_along_axis", x, indices)
     indices = require_indices("take_along_axis", indices, x)
-    return refuse(other) if other else _select("take_along_axis", x, indices, axis)
+    return _select("take_along_axis", x, indices, axis)
 
 
 def _select(name: str, x: Blob, indices: Blob, axis: int) -> Blob:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Never
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -18,15 +18,13 @@ from syncblob._dtypes import as_dtype
 from syncblob._made_functions import defined_names
 from syncblob._shape import canonical_axis, is_integer
 from syncblob.array_api._checks import require_blobs
-from syncblob.blob.missing import refuse
 from syncblob.calls.elementwise import plans_of_kernel
 from syncblob.calls.namespace import apply, view
 from syncblob.calls.operands import as_blob
 
 if TYPE_CHECKING:
-    from numpy.typing import DTypeLike
-
     from syncblob._blob import Blob
+    from syncblob.array_api._checks import Axes, DType
 
 _SPACE = 3
 
@@ -78,7 +76,7 @@ def cholesky(x: Blob, /, *, upper: bool = False) -> Blob:
     return apply("linalg.cholesky", x, upper=upper)
 
 
-def cross(x1: Blob, x2: Blob, /, *, axis: int = -1, **other: Never) -> Blob:
+def cross(x1: Blob, x2: Blob, /, *, axis: int = -1) -> Blob:
     """Compute the cross product of vectors along an axis of size 3; the other axes broadcast.
 
     Raises a ValueError for another size, an IndexError for an axis out of range.
@@ -91,7 +89,7 @@ def cross(x1: Blob, x2: Blob, /, *, axis: int = -1, **other: Never) -> Blob:
             f"cross expects axes of size {_SPACE}, and axis {axis} has sizes {sizes[0]} and "
             f"{sizes[1]} in operands of shapes {x1.shape} and {x2.shape}"
         )
-    return refuse(other) if other else apply("linalg.cross", x1, x2, axis=axis)
+    return apply("linalg.cross", x1, x2, axis=axis)
 
 
 def det(x: Blob, /) -> Blob:
@@ -165,12 +163,7 @@ def matmul(x1: Blob, x2: Blob, /) -> Blob:
 
 
 def matrix_norm(
-    x: Blob,
-    /,
-    *,
-    keepdims: bool = False,
-    ord: float | Literal["fro", "nuc"] | None = "fro",
-    **other: Never,
+    x: Blob, /, *, keepdims: bool = False, ord: float | Literal["fro", "nuc"] | None = "fro"
 ) -> Blob:
     """Compute the norm of each matrix, real.
 
@@ -178,7 +171,7 @@ def matrix_norm(
     for the largest and the smallest sum of a column; inf, -inf for those of a row; 2, -2 for the
     largest and the smallest singular value. `keepdims` keeps the last two axes, with size 1.
     """
-    return refuse(other) if other else apply("linalg.matrix_norm", x, keepdims=keepdims, ord=ord)
+    return apply("linalg.matrix_norm", x, keepdims=keepdims, ord=ord)
 
 
 def matrix_power(x: Blob, n: int, /) -> Blob:
@@ -327,38 +320,28 @@ def _each_once(axes: Sequence[int], shape: tuple[int, ...]) -> tuple[int, ...]:
     return result
 
 
-def trace(x: Blob, /, *, offset: int = 0, dtype: DTypeLike | None = None) -> Blob:
+def trace(x: Blob, /, *, offset: int = 0, dtype: DType = None) -> Blob:
     """Sum a diagonal of each matrix; `offset` as for `diagonal`, `dtype` as for `sum`."""
     wanted = None if dtype is None else as_dtype(dtype)
     return apply("linalg.trace", x, offset=offset, dtype=wanted)
 
 
-def vecdot(x1: Blob, x2: Blob, /, *, axis: int = -1, **other: Never) -> Blob:
+def vecdot(x1: Blob, x2: Blob, /, *, axis: int = -1) -> Blob:
     """Multiply vectors, or stacks of them: the sum of ``conj(x1) * x2`` along one axis.
 
     The other axes broadcast. Raises a ValueError if the sizes of the axis differ, or the axis is
     out of range.
     """
     x1, x2 = require_blobs("vecdot", (x1, x2))
-    return refuse(other) if other else apply("vecdot", x1, x2, axis=axis)
+    return apply("vecdot", x1, x2, axis=axis)
 
 
-def vector_norm(
-    x: Blob,
-    /,
-    *,
-    axis: int | tuple[int, ...] | None = None,
-    keepdims: bool = False,
-    ord: float = 2,
-    **other: Never,
-) -> Blob:
+def vector_norm(x: Blob, /, *, axis: Axes = None, keepdims: bool = False, ord: float = 2) -> Blob:
     """Compute the norms of vectors, real. Several axes, or all (None), count as one.
 
     `ord` is the p of the p-norm; inf and -inf for the largest and the smallest absolute value, 0
     for the number of nonzero elements. `keepdims` keeps the axes, with size 1.
     """
-    if other:
-        refuse(other)
     return apply("linalg.vector_norm", x, axis=axis, keepdims=keepdims, ord=ord)
 
 

@@ -6,17 +6,19 @@ An axis given twice raises a ValueError.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Never
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from syncblob._blob import Blob
 from syncblob._shape import require_repeats
-from syncblob.array_api._checks import require_blobs, require_indices, require_some
-from syncblob.blob.missing import refuse
+from syncblob.array_api._checks import require_blobs, require_indices
 from syncblob.calls.namespace import apply, view
 from syncblob.calls.operands import as_blob
+
+if TYPE_CHECKING:
+    from syncblob.array_api._checks import Axes
 
 # --- broadcasting --------------------------------------------------------------------------------
 
@@ -27,6 +29,8 @@ def broadcast_arrays(*arrays: Blob) -> tuple[Blob, ...]:
     Each stays on its device. An array of another library is copied, for that of the first Blob.
     """
     operands: tuple[Any, ...] = arrays
+    if not operands:
+        return ()
     blobs = list(require_blobs("broadcast_arrays", operands))
     for index, x in enumerate(operands):
         if not isinstance(x, (Blob, np.generic)):
@@ -58,9 +62,9 @@ def broadcast_to(x: Blob, /, shape: tuple[int, ...]) -> Blob:
 # --- other shapes of the same elements -----------------------------------------------------------
 
 
-def expand_dims(x: Blob, /, axis: int | tuple[int, ...], **other: Never) -> Blob:
+def expand_dims(x: Blob, /, axis: int | tuple[int, ...]) -> Blob:
     """Return a view with axes of length 1 at the given positions of the result."""
-    return refuse(other) if other else view(x, "expand_dims", lambda a: np.expand_dims(a, axis))
+    return view(x, "expand_dims", lambda a: np.expand_dims(a, axis))
 
 
 def reshape(x: Blob, /, shape: tuple[int, ...], *, copy: bool | None = None) -> Blob:
@@ -69,27 +73,23 @@ def reshape(x: Blob, /, shape: tuple[int, ...], *, copy: bool | None = None) -> 
     This is a view, or a new Blob if the strides allow no view or `copy` is True. Raises a
     ValueError if the number of elements differs, or if `copy` is False and a view is impossible.
     """
-    if type(x) is not Blob:
-        x = as_blob("reshape", x)
-    return x.reshape(shape, copy=copy)
+    return as_blob("reshape", x).reshape(shape, copy=copy)
 
 
-def squeeze(x: Blob, /, axis: int | tuple[int, ...], **other: Never) -> Blob:
+def squeeze(x: Blob, /, axis: int | tuple[int, ...]) -> Blob:
     """Return a view without the given axes, which have length 1."""
-    if other:
-        refuse(other)
     return view(x, "squeeze", lambda a: a.squeeze(normalize_axis_tuple(axis, a.ndim)))
 
 
 # --- the order of axes and elements --------------------------------------------------------------
 
 
-def flip(x: Blob, /, *, axis: int | tuple[int, ...] | None = None, **other: Never) -> Blob:
+def flip(x: Blob, /, *, axis: Axes = None) -> Blob:
     """Return a view with the elements reversed along axes; along all axes if `axis` is None."""
-    return refuse(other) if other else view(x, "flip", lambda a: _flip(a, axis))
+    return view(x, "flip", lambda a: _flip(a, axis))
 
 
-def _flip(a: Any, axis: int | tuple[int, ...] | None) -> Any:
+def _flip(a: Any, axis: Axes) -> Any:
     axes = range(a.ndim) if axis is None else normalize_axis_tuple(axis, a.ndim)
     # With the Ellipsis, the result without axes is an array, not a scalar as of `numpy.flip`.
     return a[(*(slice(None, None, -1 if i in axes else 1) for i in range(a.ndim)), ...)]
@@ -105,14 +105,7 @@ def permute_dims(x: Blob, /, axes: tuple[int, ...]) -> Blob:
     return view(x, "permute_dims", lambda a: a.transpose(normalize_axis_tuple(axes, a.ndim)))
 
 
-def roll(
-    x: Blob,
-    /,
-    shift: int | tuple[int, ...],
-    *,
-    axis: int | tuple[int, ...] | None = None,
-    **other: Never,
-) -> Blob:
+def roll(x: Blob, /, shift: int | tuple[int, ...], *, axis: Axes = None) -> Blob:
     """Shift elements along axes; elements shifted beyond one end re-enter at the other.
 
     `shift` is the number of places, towards higher indices if positive: for all axes, or a tuple
@@ -122,12 +115,12 @@ def roll(
     # NumPy would broadcast the two; the standard requires equal lengths.
     if isinstance(shift, tuple) and not (isinstance(axis, tuple) and len(axis) == len(shift)):
         raise ValueError(f"expected a tuple of {len(shift)} axes, one for each shift, got {axis!r}")
-    return refuse(other) if other else apply("roll", x, shift=shift, axis=axis)
+    return apply("roll", x, shift=shift, axis=axis)
 
 
-def unstack(x: Blob, /, *, axis: int = 0, **other: Never) -> tuple[Blob, ...]:
+def unstack(x: Blob, /, *, axis: int = 0) -> tuple[Blob, ...]:
     """Split a Blob along an axis, which is removed, into one view for each of its indices."""
-    x = refuse(other) if other else as_blob("unstack", x)
+    x = as_blob("unstack", x)
     axis = normalize_axis_index(axis, x.ndim)
     before = (slice(None),) * axis
     return tuple(x[(*before, index)] for index in range(x.shape[axis]))
@@ -136,9 +129,9 @@ def unstack(x: Blob, /, *, axis: int = 0, **other: Never) -> tuple[Blob, ...]:
 # --- joining and repeating -----------------------------------------------------------------------
 
 
-def concat(arrays: Sequence[Blob], /, *, axis: int | None = 0, **other: Never) -> Blob:
+def concat(arrays: Sequence[Blob], /, *, axis: int | None = 0) -> Blob:
     """Join Blobs along an axis; None flattens them first. Dtypes are promoted as in NumPy."""
-    return refuse(other) if other else apply(_concat, *require_some("concat", arrays), axis=axis)
+    return apply(_concat, *require_blobs("concat", arrays), axis=axis)
 
 
 def _concat(xp: Any, *arrays: Any, axis: int | None) -> Any:
@@ -146,19 +139,19 @@ def _concat(xp: Any, *arrays: Any, axis: int | None) -> Any:
     return xp.concat(arrays, axis=axis)
 
 
-def stack(arrays: Sequence[Blob | np.generic], /, *, axis: int = 0, **other: Never) -> Blob:
+def stack(arrays: Sequence[Blob | np.generic], /, *, axis: int = 0) -> Blob:
     """Join Blobs of one shape along a new axis of the result, promoting dtypes as NumPy does.
 
     NumPy scalars, which iterating over a Blob yields, are brought to the device of the first Blob.
     """
-    return refuse(other) if other else apply(_stack, *require_some("stack", arrays), axis=axis)
+    return apply(_stack, *require_blobs("stack", arrays), axis=axis)
 
 
 def _stack(xp: Any, *arrays: Any, axis: int) -> Any:
     return xp.stack(arrays, axis=axis)
 
 
-def repeat(x: Blob, repeats: int | Blob, /, *, axis: int | None = None, **other: Never) -> Blob:
+def repeat(x: Blob, repeats: int | Blob, /, *, axis: int | None = None) -> Blob:
     """Repeat each element along an axis; None flattens `x` first.
 
     `repeats` is an integer, or a Blob of integers with one entry for all elements or one for each.
@@ -166,7 +159,7 @@ def repeat(x: Blob, repeats: int | Blob, /, *, axis: int | None = None, **other:
     result. Raises a TypeError for other `repeats`; a ValueError if a count is negative, they do not
     broadcast to the length of the axis, or the result cannot be addressed.
     """
-    x = refuse(other) if other else as_blob("repeat", x, repeats)
+    x = as_blob("repeat", x, repeats)
     counts = repeats if isinstance(repeats, int) else require_indices("repeat", repeats, x)
     if isinstance(repeats, int) or str(x.device) == "cpu":  # do not transfer counts for that
         require_repeats(x.shape, x.itemsize, repeats, axis)

@@ -5,34 +5,31 @@ Indices are 64-bit integers. A maximum or minimum without elements raises a Valu
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, Never
+from typing import TYPE_CHECKING, Any, Literal
 
 from syncblob._dtypes import SCALARS
-from syncblob.array_api._checks import as_array, require_blob_and_scalar, require_indices
-from syncblob.blob.core import BlobCore
-from syncblob.blob.missing import refuse
+from syncblob.array_api._checks import as_array, require_indices
 from syncblob.calls.namespace import apply
-from syncblob.calls.operands import as_blob
+from syncblob.calls.operands import as_blob, refusal
 
 if TYPE_CHECKING:
     from syncblob._blob import Blob
+    from syncblob.array_api._checks import Axes
 
 
-def argmax(x: Blob, /, *, axis: int | None = None, keepdims: bool = False, **other: Never) -> Blob:
+def argmax(x: Blob, /, *, axis: int | None = None, keepdims: bool = False) -> Blob:
     """Return the indices of the first maxima along an axis, or in C order if it is None."""
-    return refuse(other) if other else apply("argmax", x, axis=axis, keepdims=keepdims)
+    return apply("argmax", x, axis=axis, keepdims=keepdims)
 
 
-def argmin(x: Blob, /, *, axis: int | None = None, keepdims: bool = False, **other: Never) -> Blob:
+def argmin(x: Blob, /, *, axis: int | None = None, keepdims: bool = False) -> Blob:
     """Return the indices of the first minima along an axis, or in C order if it is None."""
-    return refuse(other) if other else apply("argmin", x, axis=axis, keepdims=keepdims)
+    return apply("argmin", x, axis=axis, keepdims=keepdims)
 
 
-def count_nonzero(
-    x: Blob, /, *, axis: int | tuple[int, ...] | None = None, keepdims: bool = False, **other: Never
-) -> Blob:
+def count_nonzero(x: Blob, /, *, axis: Axes = None, keepdims: bool = False) -> Blob:
     """Count the nonzero elements, along axes or in total."""
-    return refuse(other) if other else apply(_count_nonzero, x, axis=axis, keepdims=keepdims)
+    return apply(_count_nonzero, x, axis=axis, keepdims=keepdims)
 
 
 def _count_nonzero(np: Any, x: Any, **kwargs: Any) -> Any:
@@ -67,7 +64,6 @@ def searchsorted(
     dtype of `sorter` is not an integer dtype, a ValueError for other shapes and sides.
     """
     x1 = as_blob("searchsorted", x1, x2)
-    x1, x2 = require_blob_and_scalar("searchsorted", x1, x2)
     if sorter is not None:
         sorter = require_indices("searchsorted", sorter, x1)
     if side not in ("left", "right"):
@@ -83,12 +79,11 @@ def _searchsorted(xp: Any, a: Any, values: Any, sorter: Any, *, side: str) -> An
 def where(condition: Blob, x1: Blob | complex, x2: Blob | complex, /) -> Blob:
     """Choose elements of `x1` where a condition is true (nonzero), and of `x2` elsewhere.
 
-    One of `x1` and `x2` may be a Python scalar; an OverflowError if it does not fit into the dtype
+    `x1` and `x2` may be Python scalars; an OverflowError if it does not fit into the dtype
     of the result. The three broadcast.
     """
-    if not isinstance(condition, BlobCore):
-        condition = as_blob("where", condition, x1, x2)  # type: ignore[unreachable]  # callers may have no types
-    x1, x2 = require_blob_and_scalar("where", x1, x2, condition)
+    if x1 is None or x2 is None:
+        raise refusal("where", None)
     return apply(_where, condition, x1, x2)
 
 

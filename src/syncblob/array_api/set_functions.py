@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from syncblob.array_api._checks import as_array, require_blob_and_scalar
+from syncblob.array_api._checks import as_array
 from syncblob.calls.namespace import apply
 
 if TYPE_CHECKING:
@@ -40,7 +40,6 @@ class UniqueInverseResult(NamedTuple):
 
 def isin(x1: Blob | int, x2: Blob | int, /, *, invert: bool = False) -> Blob:
     """Return for each element of `x1` whether it is in `x2`, or whether it is not, if `invert`."""
-    x1, x2 = require_blob_and_scalar("isin", x1, x2)
     return apply(_isin, x1, x2, invert=invert)
 
 

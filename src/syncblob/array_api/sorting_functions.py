@@ -6,11 +6,10 @@ order.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Never
+from typing import TYPE_CHECKING, Any
 
 from numpy.lib.array_utils import normalize_axis_index
 
-from syncblob.blob.missing import refuse
 from syncblob.calls.namespace import apply
 from syncblob.calls.operands import as_blob
 
@@ -18,14 +17,12 @@ if TYPE_CHECKING:
     from syncblob._blob import Blob
 
 
-def argsort(
-    x: Blob, /, *, axis: int = -1, descending: bool = False, stable: bool = True, **other: Never
-) -> Blob:
+def argsort(x: Blob, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Blob:
     """Return the indices that sort a Blob along an axis.
 
     With `stable`, equal elements keep their order, in either direction.
     """
-    x = refuse(other) if other else as_blob("argsort", x)
+    x = as_blob("argsort", x)
     axis = normalize_axis_index(axis, x.ndim)
     return apply(_argsort, x, axis=axis, descending=descending, stable=stable)
 
@@ -38,11 +35,9 @@ def _argsort(xp: Any, a: Any, *, axis: int, descending: bool, stable: bool) -> A
     return a.shape[axis] - 1 - xp.flip(indices, axis=axis)
 
 
-def sort(
-    x: Blob, /, *, axis: int = -1, descending: bool = False, stable: bool = True, **other: Never
-) -> Blob:
+def sort(x: Blob, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Blob:
     """Sort a Blob along an axis; see `argsort`."""
-    x = refuse(other) if other else as_blob("sort", x)
+    x = as_blob("sort", x)
     axis = normalize_axis_index(axis, len(x.shape))
     return apply(_sort, x, axis=axis, descending=descending, stable=stable)
 

@@ -6,99 +6,66 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Never, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
-from syncblob import _corrected as corrected
 from syncblob._dtypes import as_dtype
-from syncblob._made_functions import name_made_functions
-from syncblob.blob.missing import refuse
-from syncblob.calls.elementwise import plans_of_kernel
 from syncblob.calls.namespace import apply
 from syncblob.calls.operands import as_blob
 
 if TYPE_CHECKING:
-    from numpy.typing import DTypeLike
-
     from syncblob._blob import Blob
-
-    class _Cumulative(Protocol):
-        def __call__(
-            self,
-            x: Blob,
-            /,
-            *,
-            axis: int | None = None,
-            dtype: DTypeLike | None = None,
-            include_initial: bool = False,
-        ) -> Blob: ...
+    from syncblob.array_api._checks import Axes, DType
 
 
-Axes = int | tuple[int, ...] | None
-
-_SUM = plans_of_kernel(corrected.sum)
-
-
-def _cumulative(name: str, results: str, initial: int) -> Any:
-    def function(
-        x: Blob,
-        /,
-        *,
-        axis: int | None = None,
-        dtype: DTypeLike | None = None,
-        include_initial: bool = False,
-        **other: Never,
-    ) -> Blob:
-        x = refuse(other) if other else as_blob(name, x)
-        if not x.shape:
-            # CuPy does not accept an array without axes; NumPy does.
-            x = x.reshape(1)
-        wanted = None if dtype is None else as_dtype(dtype)
-        return apply(name, x, axis=axis, dtype=wanted, include_initial=include_initial)
-
-    function.__doc__ = f"""Return the cumulative {results} along an axis, or along the only one.
-
-    `dtype` as for `sum`. `include_initial` includes the initial {initial}, which makes the axis
-    longer by one. A 0-d Blob counts as one with a single element.
-    """
-    return function
-
-
-cumulative_prod: _Cumulative = _cumulative("cumulative_prod", "products", 1)
-cumulative_sum: _Cumulative = _cumulative("cumulative_sum", "sums", 0)
-
-name_made_functions(globals())
-
-
-def max(x: Blob, /, *, axis: Axes = None, keepdims: bool = False, **other: Never) -> Blob:
-    """Return the maximum along axes; NaN if an element is NaN. Without elements a ValueError."""
-    return refuse(other) if other else apply("max", x, axis=axis, keepdims=keepdims)
-
-
-def mean(x: Blob, /, *, axis: Axes = None, keepdims: bool = False, **other: Never) -> Blob:
-    """Return the arithmetic mean along axes, float64 for integers; NaN if there are no elements."""
-    return refuse(other) if other else apply("mean", x, axis=axis, keepdims=keepdims)
-
-
-def min(x: Blob, /, *, axis: Axes = None, keepdims: bool = False, **other: Never) -> Blob:
-    """Return the minimum along axes; NaN if an element is NaN. Without elements a ValueError."""
-    return refuse(other) if other else apply("min", x, axis=axis, keepdims=keepdims)
-
-
-def prod(
-    x: Blob,
-    /,
-    *,
-    axis: Axes = None,
-    dtype: DTypeLike | None = None,
-    keepdims: bool = False,
-    **other: Never,
+def cumulative_prod(
+    x: Blob, /, *, axis: int | None = None, dtype: DType = None, include_initial: bool = False
 ) -> Blob:
+    """Return the cumulative products along an axis; see `cumulative_sum`. The initial one is 1."""
+    return _cumulative("cumulative_prod", x, axis, dtype, include_initial)
+
+
+def cumulative_sum(
+    x: Blob, /, *, axis: int | None = None, dtype: DType = None, include_initial: bool = False
+) -> Blob:
+    """Return the cumulative sums along an axis, or along the only one.
+
+    `dtype` as for `sum`. `include_initial` includes the initial 0, which makes the axis longer by
+    one. A 0-d Blob counts as one with a single element.
+    """
+    return _cumulative("cumulative_sum", x, axis, dtype, include_initial)
+
+
+def _cumulative(name: str, x: Blob, axis: int | None, dtype: DType, initial: object) -> Blob:
+    x = as_blob(name, x)
+    if not x.shape:
+        # CuPy does not accept an array without axes; NumPy does.
+        x = x.reshape(1)
+    wanted = None if dtype is None else as_dtype(dtype)
+    return apply(name, x, axis=axis, dtype=wanted, include_initial=initial)
+
+
+def max(x: Blob, /, *, axis: Axes = None, keepdims: bool = False) -> Blob:
+    """Return the maximum along axes; NaN if an element is NaN. Without elements a ValueError."""
+    return apply("max", x, axis=axis, keepdims=keepdims)
+
+
+def mean(x: Blob, /, *, axis: Axes = None, keepdims: bool = False) -> Blob:
+    """Return the arithmetic mean along axes, float64 for integers; NaN if there are no elements."""
+    return apply("mean", x, axis=axis, keepdims=keepdims)
+
+
+def min(x: Blob, /, *, axis: Axes = None, keepdims: bool = False) -> Blob:
+    """Return the minimum along axes; NaN if an element is NaN. Without elements a ValueError."""
+    return apply("min", x, axis=axis, keepdims=keepdims)
+
+
+def prod(x: Blob, /, *, axis: Axes = None, dtype: DType = None, keepdims: bool = False) -> Blob:
     """Return the product of the elements along axes; 1 if there are none. `dtype` as for `sum`."""
     wanted = None if dtype is None else as_dtype(dtype)
-    return refuse(other) if other else apply("prod", x, axis=axis, dtype=wanted, keepdims=keepdims)
+    return apply("prod", x, axis=axis, dtype=wanted, keepdims=keepdims)
 
 
 def std(
@@ -109,30 +76,19 @@ def std(
     correction: float = 0.0,
     keepdims: bool = False,
     ddof: float | None = None,
-    **other: Never,
 ) -> Blob:
     """Return the standard deviation along axes: the square root of `var`."""
-    return refuse(other) if other else _spread("std", x, axis, correction, ddof, keepdims)
+    return _spread("std", x, axis, correction, ddof, keepdims)
 
 
-def sum(
-    x: Blob,
-    /,
-    *,
-    axis: Axes = None,
-    dtype: DTypeLike | None = None,
-    keepdims: bool = False,
-    **other: Never,
-) -> Blob:
+def sum(x: Blob, /, *, axis: Axes = None, dtype: DType = None, keepdims: bool = False) -> Blob:
     """Return the sum of the elements along axes; 0 if there are none.
 
     `dtype` is that of the result and of the sum: None for that of `x`; for integers of fewer than
     64 bits, int64 or uint64.
     """
-    if axis is None and dtype is None and not (keepdims or other):
-        return _SUM[type(x)](x)
     wanted = None if dtype is None else as_dtype(dtype)
-    return refuse(other) if other else apply("sum", x, axis=axis, dtype=wanted, keepdims=keepdims)
+    return apply("sum", x, axis=axis, dtype=wanted, keepdims=keepdims)
 
 
 def var(
@@ -143,7 +99,6 @@ def var(
     correction: float = 0.0,
     keepdims: bool = False,
     ddof: float | None = None,
-    **other: Never,
 ) -> Blob:
     """Return the variance along axes.
 
@@ -151,7 +106,7 @@ def var(
     it is not positive. `ddof` is NumPy's name for `correction`, which xarray uses; a ValueError if
     both are given.
     """
-    return refuse(other) if other else _spread("var", x, axis, correction, ddof, keepdims)
+    return _spread("var", x, axis, correction, ddof, keepdims)
 
 
 def _spread(

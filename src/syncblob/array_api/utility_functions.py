@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Never
+from typing import TYPE_CHECKING, Any
 
 from numpy.lib.array_utils import normalize_axis_index
 
 from syncblob.array_api._checks import require_blobs
-from syncblob.blob.missing import refuse
 from syncblob.calls.namespace import apply
 
 if TYPE_CHECKING:
     from syncblob._blob import Blob
+    from syncblob.array_api._checks import Axes
 
 
-def all(
-    x: Blob, /, *, axis: int | tuple[int, ...] | None = None, keepdims: bool = False, **other: Never
-) -> Blob:
+def all(x: Blob, /, *, axis: Axes = None, keepdims: bool = False) -> Blob:
     """Test whether all elements along axes are true, that is nonzero; true if there are none."""
-    return refuse(other) if other else apply("all", x, axis=axis, keepdims=keepdims)
+    return apply("all", x, axis=axis, keepdims=keepdims)
 
 
-def any(
-    x: Blob, /, *, axis: int | tuple[int, ...] | None = None, keepdims: bool = False, **other: Never
-) -> Blob:
+def any(x: Blob, /, *, axis: Axes = None, keepdims: bool = False) -> Blob:
     """Test whether any element along axes is true, that is nonzero; false if there are none."""
-    return refuse(other) if other else apply("any", x, axis=axis, keepdims=keepdims)
+    return apply("any", x, axis=axis, keepdims=keepdims)
 
 
 def diff(
@@ -36,7 +32,6 @@ def diff(
     n: int = 1,
     prepend: Blob | None = None,
     append: Blob | None = None,
-    **other: Never,
 ) -> Blob:
     """Return the differences of neighbouring elements along an axis, taken `n` times.
 
@@ -44,7 +39,7 @@ def diff(
     after `x` first. Raises a ValueError if `n` is negative, or the shapes do not match.
     """
     arrays = [part for part in (prepend, x, append) if part is x or part is not None]
-    parts = refuse(other) if other else require_blobs("diff", arrays)
+    parts = require_blobs("diff", arrays)
     return apply(_diff, *parts, axis=normalize_axis_index(axis, x.ndim), n=n)
 
 

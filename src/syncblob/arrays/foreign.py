@@ -12,12 +12,6 @@ from syncblob.devices.base import is_on_device
 PROTOCOLS = ("__dlpack__", "__array__")
 
 
-class OrdinaryOperand:
-    """Base of types whose ``__array_ufunc__`` is only for calls without Blobs."""
-
-    __slots__ = ()
-
-
 class NoValuesError(BufferError):
     """An array gives no values by any protocol, as lazy arrays do."""
 
@@ -47,5 +41,5 @@ def is_stranger(kind: type, protocol: str) -> bool:
     their masks would be lost. `protocol` is ``"__array_ufunc__"`` or ``"__array_function__"``.
     """
     usual = getattr(np.ndarray, protocol)
-    own = getattr(kind, protocol, usual) is not usual and not issubclass(kind, OrdinaryOperand)
+    own = getattr(kind, protocol, usual) is not usual
     return issubclass(kind, np.ma.MaskedArray) or (own and not is_on_device(kind))

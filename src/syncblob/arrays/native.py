@@ -16,7 +16,6 @@ from syncblob.arrays import dlpack_capsules, import_cuda_arrays
 from syncblob.arrays.foreign import PROTOCOLS, NoValuesError
 from syncblob.devices import HOST, Side, accelerator, current_accelerator, owner_of
 from syncblob.devices.base import (
-    DLPACK_CPU,
     DLPACK_CUDA,
     DLPACK_CUDA_MANAGED,
     DLPACK_HOST_TYPES,
@@ -141,27 +140,13 @@ def _require_values(x: Any) -> None:
 
 
 def _require_no_mask(array: NDArray[Any]) -> None:
-    """Raise TypeError for a masked array. Where there is one, its module has been imported."""
-    imported = type(array) is not np.ndarray and "numpy.ma" in sys.modules
-    if imported and isinstance(array, np.ma.MaskedArray):
+    """Raise TypeError for a masked array."""
+    # Looking for the type first, because `np.ma` is imported when it is first used.
+    if type(array) is not np.ndarray and isinstance(array, np.ma.MaskedArray):
         raise TypeError(
             "a MaskedArray would lose its mask in a Blob; use its .filled(), or its .data to take "
             "the masked elements too"
         )
-
-
-class _Exported:
-    """A tensor on the host that PyTorch's own function exports, in a third of the time."""
-
-    __slots__ = ("tensor",)
-
-    tensor: Any
-
-    def __dlpack__(self, **_options: Any) -> Any:
-        return sys.modules["torch"]._C._to_dlpack_versioned(self.tensor)  # noqa: SLF001  # as below
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return DLPACK_CPU, 0
 
 
 def array_of_tensor(x: Any, *, keep: bool) -> NDArray[Any] | None:
@@ -178,18 +163,11 @@ def array_of_tensor(x: Any, *, keep: bool) -> NDArray[Any] | None:
     try:
         if keep:
             array: NDArray[Any] = x.numpy()
-        elif x.requires_grad or x.is_conj() or x.is_neg() or x._is_zerotensor():  # noqa: SLF001  # the only way
-            # The last three have memory that does not hold their values.
-            return None
         else:
-            exported: Any = x
-            if hasattr(torch._C, "_to_dlpack_versioned"):  # noqa: SLF001  # as above
-                # Assigned, because a constructor takes another call.
-                exported = _Exported()
-                exported.tensor = x
-            array = np.from_dlpack(exported)
+            _require_values(x)
+            array = np.from_dlpack(x)
     except (RuntimeError, TypeError, BufferError):
-        # The tensor requires a gradient, or has a dtype or a layout that NumPy lacks.
+        # It requires a gradient, NumPy lacks its dtype or layout, or its memory lacks the values.
         return None
     return array if array.flags.writeable else None
 

@@ -10,15 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from numbers import Complex, Integral, Real
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from syncblob.blob.core import BlobCore
+from syncblob.blob.core import BlobCore, newest_side
 from syncblob.calls.results import write_by
-from syncblob.devices import Side
 from syncblob.memory import CONST, Head, SyncedMemory, compute, from_the_start
 from syncblob.transfers import require_device
+
+if TYPE_CHECKING:
+    from syncblob.devices import Side
 
 # The number of elements converted at a time, so that temporary arrays fit in the cache.
 _BLOCK = 1 << 16
@@ -128,14 +130,9 @@ def _scale_memory(
 
 def _head_side(blob: BlobCore, memory: SyncedMemory) -> Side:
     """Return the side on which Caffe computes: the head's, the accelerator, or the device's."""
-    side = blob.accelerator_side(memory)
-    head = memory.head_over(*blob.layout.reach, side)
-    if head in {Head.UNINITIALIZED, Head.SPLIT}:
-        return memory.side_of(blob.home)
-    if head is Head.ELSEWHERE:
-        holders = memory.spans.common(*blob.layout.reach)
-        return next(other for other in memory.buffers.all_sides if holders >> other & 1)
-    return Side.HOST if head is Head.HEAD_AT_CPU else side
+    head = memory.head_over(*blob.layout.reach, blob.accelerator_side(memory))
+    split = head in {Head.UNINITIALIZED, Head.SPLIT}
+    return memory.side_of(blob.home) if split else newest_side(blob, memory)
 
 
 def _require_factor(factor: complex, dtype: np.dtype[np.generic]) -> None:

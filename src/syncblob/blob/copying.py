@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
-from syncblob._dtypes import SUPPORTED, is_bfloat16, is_supported, numpy_dtype
+from syncblob._dtypes import as_dtype, is_bfloat16
 from syncblob._layout import Layout
 from syncblob.arrays.native import native_array
 from syncblob.blob.core import BlobCore, Gradient, fresh
@@ -16,7 +16,6 @@ from syncblob.calls.choose_home import require_device_of
 from syncblob.calls.operands import blob_to_read
 from syncblob.devices import HOST, Accelerator, Device, Side, home_of, supervisors
 from syncblob.memory import CONST, MUTABLE, Shortcut, SyncedMemory, compute, from_the_start
-from syncblob.transfers import require_device
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
@@ -28,17 +27,14 @@ class Copies(BlobCore):
     __slots__ = ()
 
     def copy(self, order: Literal["C", "F", "A", "K"] = "C") -> Self:
-        """Return an independent copy of data, and of diff if there is one.
+        """Return an independent copy of data, and in C order of diff, if there is one.
 
         Copies on this Blob's device, after transferring what is newer on the other side, so that a
         second copy transfers nothing. Of a view with gaps only the elements are transferred. The
         copy of a const view is writable. `order` is its memory layout, as in NumPy.
         """
         if order != "C":
-            axes = _axes_in_memory(self, order)
-            result = self.derive(lambda a: a.transpose(axes)).copy()
-            layout = result.layout.derive(lambda a: a.transpose(np.argsort(axes)))
-            return self.from_memory(result.memory, layout, home=self.home, gradient=result.gradient)
+            return self.astype(self.dtype, order)
         home = self.home
         existing = self.existing_diff()
         if existing is None and (self.raw_array is not None or not self.memory.blank):
@@ -80,8 +76,7 @@ class Copies(BlobCore):
         Parameters
         ----------
         dtype
-            The new dtype. For one that Blobs do not support, the result is an ndarray, converted
-            on the host.
+            The new dtype. `numpy.asarray` converts to one that Blobs do not support.
         order
             The memory layout, as in NumPy. By default a copy is in C order, as every copy of a
             Blob.
@@ -93,12 +88,7 @@ class Copies(BlobCore):
             False returns this Blob itself if nothing changes.
         """
         del subok
-        wanted = numpy_dtype(dtype)
-        if wanted not in SUPPORTED and not is_supported(wanted):
-            require_device(HOST.device, "astype")
-            # As of NumPy's functions, the result is an ndarray then.
-            array: Any = self.host_elements("astype").astype(wanted, order or "C", casting)
-            return array
+        wanted = as_dtype(dtype)
         if order is not None or casting != "unsafe":
             # Let NumPy check the arguments.
             np.empty(0, self.dtype).astype(wanted, order, casting)
@@ -178,8 +168,6 @@ def private_array(blob: BlobCore, reason: str, dtype: Any = None, order: Any = "
     home = blob.home
     if home.plain and not supervisors:
         array = blob.raw_array if blob.shortcut.readable else blob.current_array()
-        if array is None and blob.layout.gapless:
-            array = blob.current_array(reason)
         if array is not None:
             return home.astype(array, array.dtype if dtype is None else dtype, order)
     if dtype is None:
@@ -192,20 +180,6 @@ def _convert(blob: BlobCore, reason: str, dtype: Any, order: Any) -> Any:
     if array is None:
         array = blob.memory.elements(blob.side, blob.layout, reason)
     return compute(blob.home, blob.home.astype, array, dtype, order)
-
-
-def _axes_in_memory(blob: BlobCore, order: str) -> list[int]:
-    """Return the axes in the order of a copy's memory; the last one varies fastest."""
-    layout = blob.layout
-    axes = list(range(blob.ndim))
-    if order == "A":
-        backwards = layout.derive(lambda a: a.transpose())
-        order = "F" if backwards.contiguous and not layout.contiguous else "C"
-    if order == "K":
-        return sorted(axes, key=lambda axis: -abs(layout.strides[axis]))
-    if order not in {"C", "F"}:
-        raise ValueError(f"expected an order of 'C', 'F', 'A' or 'K', got {order!r}")
-    return axes if order == "C" else axes[::-1]
 
 
 def _copy_contents(blob: BlobCore, source: BlobCore, *, diff: bool) -> None:
@@ -244,11 +218,7 @@ def _duplicate(blob: BlobCore, memory: SyncedMemory) -> SyncedMemory:
 
 
 def _require_conversion(source: np.dtype[np.generic], target: np.dtype[np.generic]) -> None:
-    if is_bfloat16(target):
-        fits = source.kind in "fiub" or is_bfloat16(source)
-    elif is_bfloat16(source):
-        fits = target.kind in "fc"
-    else:
-        fits = np.can_cast(source, target, casting="same_kind")
-    if not fits:
+    # For NumPy, bfloat16 is of no kind of numbers.
+    before, after = (np.dtype("f2") if is_bfloat16(x) else x for x in (source, target))
+    if not np.can_cast(before, after, casting="same_kind"):
         raise TypeError(f"copy_from does not convert {source} to {target}; use .astype() first")

@@ -102,6 +102,13 @@ def fresh(cls: type[AnyBlob], array: Any, home: Home) -> AnyBlob:
     return blob
 
 
+def newest_side(blob: BlobCore, memory: SyncedMemory) -> Side:
+    """Return a side that has all newest contents of a Blob, its accelerator's if possible."""
+    holders = memory.spans.common(*blob.layout.reach)
+    sides = blob.accelerator_side(memory), *memory.buffers.all_sides
+    return next(side for side in sides if holders >> side & 1)
+
+
 class BlobCore:
     """The fields of a Blob, its memories, and arrays over them.
 
@@ -415,29 +422,9 @@ class BlobCore:
             if memory.holds(buffer, self.side, layout):
                 return array
 
-    def current_array(self, reason: str = "") -> Any:
-        """Return `raw_array` if it can be read as it is, else None. Allocates nothing.
-
-        `reason` is the name of an access that brings an existing array up to date, if only the copy
-        can make that fail. By default, nothing is copied.
-        """
+    def current_array(self) -> Any:
+        """Return `raw_array` if it can be read as it is, else None. Allocates nothing."""
         shortcut, array = self.shortcut, self.raw_array
-        if array is not None and reason and not shortcut.readable:
-            # With an array that is not up to date, there is a memory.
-            memory: Any = self.known_memory
-            layout = self.known_layout or self.layout
-            if memory.aliased:
-                # The copy may not stay up to date, and the caller would make another.
-                return None
-            try:
-                buffer = acquire(memory, shortcut.side, CONST, layout, reason)
-            except MemoryError:
-                # The caller begins again, with fewer arrays in use.
-                return None
-            if not shortcut.readable:
-                # Asks for the shortcut again.
-                self._attach(memory, layout)
-            return array if self.raw_array is array and buffer is shortcut.buffer else None
         if array is None or not shortcut.readable:
             shortcut, array = self._attach(self.memory, self.layout)
         return array if shortcut.readable else None
@@ -466,17 +453,6 @@ class BlobCore:
             self._make_memory()
         array = self.raw_array
         return self.current_array() if array is None else array
-
-    def is_shared(self) -> bool:
-        """Return whether a write concerns other sides: copies, or aliases, which it may spare."""
-        ledger, mine = self.memory, 1 << self.side
-        uniform = ledger.spans.uniform
-        if uniform is not None and uniform != mine:
-            return True
-        reach = self.layout.reach
-        if uniform is None and ledger.spans.any(*reach) != mine:
-            return True
-        return bool(ledger.uploads or ledger.loans.aliases(*reach, ~mine))
 
     def finish_write(self, home: Home, reason: str, array: Any) -> bool:
         """Finish a write of data in a home, made through an array of `array_in`.
@@ -571,14 +547,7 @@ class BlobCore:
     @property
     def side(self) -> Side:
         """The side of this Blob's device in the memory of data."""
-        home = self.home
-        if home is HOST:
-            return Side.HOST
-        memory = self.known_memory
-        if memory is None or memory is NO_MEMORY:
-            memory = self._make_memory()
-        # The first accelerator of a memory is that of its device.
-        return Side.ACCELERATOR if memory.device_home is home else memory.side_of(home)
+        return Side.HOST if self.home is HOST else self.accelerator_side(self.memory)
 
     def accelerator_side(self, memory: SyncedMemory) -> Side:
         """Return the side of this Blob's accelerator in a memory of its.
@@ -586,6 +555,7 @@ class BlobCore:
         That is the accelerator of its device. For the host, it is the first of the memory.
         """
         home = self.home
+        # The first accelerator of a memory is that of its device.
         if home is HOST or memory.device_home is home:
             return Side.ACCELERATOR
         return memory.side_of(home)

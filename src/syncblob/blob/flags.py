@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from syncblob.blob.core import BlobCore
-
-_SHOWN = ("c_contiguous", "f_contiguous", "owndata", "writeable", "aligned", "writebackifcopy")
-
-# NumPy's bit for OWNDATA in `num`.
-_OWNDATA = 4
 
 
 class Flags:
@@ -28,7 +24,6 @@ class Flags:
     f_contiguous: bool
     aligned: bool
     owndata: bool
-    num: int
     writeable: bool
 
     def __init__(self, blob: BlobCore) -> None:
@@ -38,11 +33,7 @@ class Flags:
         """Return a flag by its attribute's name."""
         if name.startswith("_"):
             raise AttributeError(name)
-        own = self._blob.base is None
-        if name == "owndata":
-            return own
-        found = getattr(self._of_array(), name)
-        return found | _OWNDATA * own if name == "num" else found
+        return self._blob.base is None if name == "owndata" else getattr(self._of_array(), name)
 
     def __setattr__(self, name: str, value: bool) -> None:
         """Set `writeable`, the only flag that can be set."""
@@ -61,18 +52,10 @@ class Flags:
 
     def __getitem__(self, name: str) -> bool:
         """Return a flag by NumPy's name: ``"C_CONTIGUOUS"``, ``"C"`` …."""
-        name = name.upper()
-        try:
-            return self.owndata if name in {"O", "OWNDATA"} else self._of_array()[name]
-        except KeyError:
-            raise KeyError(f"expected one of {', '.join(_SHOWN)}, got {name!r}") from None
-
-    def __setitem__(self, name: str, value: bool) -> None:
-        """Set ``flags["WRITEABLE"]``."""
-        if name.upper() not in {"W", "WRITEABLE"}:
-            raise KeyError(f"expected WRITEABLE, the only flag that can be set, got {name!r}")
-        self.writeable = value
+        flag: bool = self.owndata if name in {"O", "OWNDATA"} else self._of_array()[name]
+        return flag
 
     def __repr__(self) -> str:
         """Return one line for each flag, as NumPy does."""
-        return "\n".join(f"  {name.upper()} : {getattr(self, name)}" for name in _SHOWN)
+        owned = f"OWNDATA : {self.owndata}"
+        return re.sub("OWNDATA : [A-Za-z]+", owned, repr(self._of_array()).rstrip())

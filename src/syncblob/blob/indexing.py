@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import operator
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -10,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from syncblob._dtypes import SUPPORTED, as_dtype
-from syncblob._layout import Layout
 from syncblob._weak_list import Reference
 from syncblob.arrays.foreign import is_array
 from syncblob.arrays.native import array_of_tensor, native_array
@@ -23,16 +21,7 @@ from syncblob.calls.tables import Rules
 from syncblob.devices import HOST, supervisors
 from syncblob.devices.base import is_on_device
 from syncblob.interop.adopt import array_in
-from syncblob.memory import (
-    CONST,
-    MUTABLE,
-    OVERWRITE,
-    Head,
-    Shortcut,
-    acquire,
-    compute,
-    from_the_start,
-)
+from syncblob.memory import CONST, OVERWRITE, Head, Shortcut, acquire, compute, from_the_start
 from syncblob.memory.buffers import allocate_on_host
 from syncblob.memory.ledger import first_write
 
@@ -93,13 +82,7 @@ def get_item(blob: AnyBlob, key: Any) -> AnyBlob:
     if array is None or blob.known_memory is None:
         array = blob.viewable_array()
     if array is not None:
-        view = array[full]
-        number = not (blob.shortcut.readable or view.shape)
-        if number and blob.memory.spans.uniform is None:
-            # A number is read next. In a split memory it would ask for its own few bytes each
-            # time.
-            blob.current_array()
-        result = blob.view_of_array(array, view)
+        result = blob.view_of_array(array, array[full])
         if result is not None:
             return result
     return blob.view_at(blob.layout.derive(lambda a: a[full]))
@@ -127,7 +110,7 @@ def set_item(blob: BlobCore, key: Any, value: Any) -> None:
             return
     number = type(value) in _NUMBERS
     new = value if number else _value_at_hand(blob, value)
-    if new is not None and _set_in_place(blob, full, new, whole=number):
+    if new is not None and _set_in_place(blob, full, new):
         return
     if number:
         _set_in_one_step(blob, full, value)
@@ -150,7 +133,7 @@ def _bring_and_set(blob: BlobCore, full: Any, value: Any) -> None:
         # `blob[0] += 1` assigns what it has written already.
         return
     new = _value_on(blob, value, shape)
-    if not _set_in_place(blob, full, new, whole=False):
+    if not _set_in_place(blob, full, new):
         _set_in_one_step(blob, full, new)
 
 
@@ -167,7 +150,7 @@ def _set_selected(blob: BlobCore, key: Any, index: Any, value: Any) -> None:
         elif isinstance(value, BlobCore) and value.known_memory is blob.known_memory:
             # NumPy assigns one by one.
             new = new.copy()
-        if _set_in_place(blob, index, new, whole=True):
+        if _set_in_place(blob, index, new):
             return
         function: Any = operator.setitem
     else:
@@ -178,14 +161,19 @@ def _set_selected(blob: BlobCore, key: Any, index: Any, value: Any) -> None:
     from_the_start(write_by, *place, function, index, new)
 
 
-def _set_in_place(blob: BlobCore, index: Any, new: Any, *, whole: bool) -> bool:
+def _set_in_place(blob: BlobCore, index: Any, new: Any) -> bool:
     """Assign to elements of the Blob's array, if it may be written as it is; tell whether it was.
 
-    Not if other sides would lose more than these elements. `whole` permits an access of all.
+    Not if other sides would lose more than these elements.
     """
     home, array = blob.home, blob.raw_array
     if not blob.shortcut.writable:
-        array = _make_writable(blob, whole=whole)
+        held = blob.known_memory
+        # What the host and the first accelerator have is the usual case of shared contents.
+        if held is NO_MEMORY or (held is not None and held.spans.uniform == _BOTH):
+            return False
+        current = blob.current_array()
+        array = current if blob.shortcut.writable else None
     if array is None:
         return False
     shortcut = blob.shortcut
@@ -209,20 +197,6 @@ def _set_in_place(blob: BlobCore, index: Any, new: Any, *, whole: bool) -> bool:
     finally:
         # Frames of an error would keep it.
         note = None
-
-
-def _make_writable(blob: BlobCore, *, whole: bool) -> Any:
-    """Return the Blob's array if it may be written without a loss of other sides, else None."""
-    held = blob.known_memory
-    # The second is the usual case of `_is_shared`.
-    if held is NO_MEMORY or (held is not None and held.spans.uniform == _BOTH):
-        return None
-    if whole:
-        # What a source or another side has must not be brought to be overwritten.
-        ready = not blob.is_shared() and blob.current_array() is not None
-        return blob.array_in(blob.home, MUTABLE, "__setitem__") if ready else None
-    array = blob.current_array()
-    return array if blob.shortcut.writable else None
 
 
 def _fill(blob: BlobCore, value: Any) -> bool:
@@ -258,16 +232,7 @@ def _set_in_one_step(blob: BlobCore, full: Any, new: Any) -> None:
     direct = home.plain and not supervisors
     # NumPy checks the index.
     target = array[full] if direct and array is not None else None
-    start = None if target is None or not target.size else whole.first(full)
-    if full is _EVERYTHING:
-        layout = whole
-    elif target is None or start is None:
-        layout = whole.derive(lambda a: a[full])
-    else:
-        # `derive` would do the same, in more steps.
-        contiguous = target.flags.c_contiguous
-        strides = None if contiguous else home.strides(target)
-        layout = Layout(target.shape, target.dtype, strides, start)
+    layout = whole if full is _EVERYTHING else whole.derive(lambda a: a[full])
     if getattr(new, "shape", ()):
         _require_broadcast(tuple(new.shape), layout.shape)
     elif (type(new) is not int or abs(new) > _EXACT or layout.dtype.kind not in "fc") and (
@@ -368,7 +333,7 @@ def _index_at_hand(home: Home, key: Any) -> Any:
             entry = x.raw_array
             if entry is None or not entry.ndim or x.home is not home:
                 return None
-            if not (x.shortcut.readable or x.current_array("__getitem__") is entry):
+            if not (x.shortcut.readable or x.current_array() is entry):
                 return None
             if kind is not tuple:
                 return entry
@@ -436,7 +401,7 @@ def _value_at_hand(blob: BlobCore, value: Any) -> Any:
         array = value.raw_array
         if array is None or value.home is not home:
             return None
-        if not (value.shortcut.readable or value.current_array("__setitem__") is array):
+        if not (value.shortcut.readable or value.current_array() is array):
             return None
     elif home is HOST:
         array = value if type(value) is np.ndarray else array_of_tensor(value, keep=False)
@@ -484,14 +449,3 @@ def _require_broadcast(shape: tuple[int, ...], target: tuple[int, ...] | None) -
     )
     if not fits:
         raise ValueError(f"cannot assign values of shape {shape} to elements of shape {target}")
-
-
-def in_c_order(values: Any, shape: tuple[int, ...]) -> Any:
-    """Reshape values, at least one, in C order, repeated or truncated as by ``ndarray.flat``."""
-    flat = values.reshape(-1)
-    size = math.prod(shape)
-    if flat.shape == (1,):
-        return flat.reshape(())
-    if flat.shape[0] < size:
-        flat = np.resize(flat, size)
-    return flat[:size].reshape(shape)

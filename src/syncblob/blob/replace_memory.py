@@ -64,7 +64,7 @@ class Replacements(BlobCore):
         TypeError or ValueError unless this is a C-contiguous, aligned, writable array on the host,
         of this dtype and size, of NumPy or any library with DLPack.
         """
-        self._replace_side(Side.HOST, array, "set_cpu_data", diff=False)
+        self._replace_side(Side.HOST, array, "set_cpu_data")
 
     def set_gpu_data(self, array: Any) -> None:
         """Use an array as the accelerator side of data; see `set_cpu_data`.
@@ -72,15 +72,7 @@ class Replacements(BlobCore):
         On a CUDA device, a CuPy array or any with ``__cuda_array_interface__`` or DLPack. On a
         simulated device, a NumPy array or any host array with DLPack.
         """
-        self._replace_side(Side.ACCELERATOR, array, "set_gpu_data", diff=False)
-
-    def set_cpu_diff(self, array: Any) -> None:
-        """Use an array as the host side of diff; see `set_cpu_data`."""
-        self._replace_side(Side.HOST, array, "set_cpu_diff", diff=True)
-
-    def set_gpu_diff(self, array: Any) -> None:
-        """Use an array as the accelerator side of diff; see `set_gpu_data`."""
-        self._replace_side(Side.ACCELERATOR, array, "set_gpu_diff", diff=True)
+        self._replace_side(Side.ACCELERATOR, array, "set_gpu_data")
 
     def share_data(self, other: Blob) -> None:
         """Share the memory of another Blob's data, with its head and its buffers.
@@ -95,25 +87,25 @@ class Replacements(BlobCore):
         """Share the memory of another Blob's diff; see `share_data`."""
         self._share(other, "share_diff", diff=True)
 
-    def _replace_side(self, side: Side, array: Any, action: str, *, diff: bool) -> None:
+    def _replace_side(self, side: Side, array: Any, action: str) -> None:
         self.require_writable(action)
         if isinstance(array, BlobCore):
             raise TypeError(f"{action} expects an array, got a Blob; use share_data or copy_from")
         if not self.layout.contiguous or self.layout.offset:
             raise ValueError(f"{action} is for a C-contiguous Blob, and this is a strided view")
-        memory, home = self.memory_of(diff=diff), self.home
+        memory, home = self.memory, self.home
         accelerator = home if isinstance(home, Accelerator) else memory.accelerator
         buffer = buffer_of(array, side, accelerator, self.layout)
         if self.layout.nbytes < memory.nbytes and self.base is None:
             # A Blob that is smaller than its memory gets another one, as in Caffe.
             successor = memory.successor(self.layout.nbytes)
             successor.replace_side(side, *buffer)
-            _exchange(self, successor, action, diff=diff)
+            _exchange(self, successor, action, diff=False)
             return
         memory.replace_side(side, *buffer)
         # Views of this Blob release the replaced buffer when they are next used.
         self.accessor_arrays = NOTHING_KEPT
-        if not diff and self.raw_array is not None:
+        if self.raw_array is not None:
             # Replace the array at once: another thread may be about to use it.
             self.current_array()
 

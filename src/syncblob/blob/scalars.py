@@ -1,22 +1,23 @@
-"""Elements as Python scalars."""
+"""Elements as scalars: one, or all of a Blob with one axis."""
 
 from __future__ import annotations
 
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from syncblob._shape import offset
+from syncblob.blob.core import HOST_DATA
 from syncblob.devices import HOST, Side
 from syncblob.transfers import Copying, open_logs, transfer
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from syncblob.blob.core import BlobCore
-
-# Alternatives to a conversion to one number.
-_FOR_MANY = {"bool": "any() or all()", "a rounded number": "round()"}
 
 # The buffer of arrays that are only indexed.
 ZERO = bytes(1)
@@ -28,14 +29,6 @@ def item(blob: BlobCore, indices: tuple[Any, ...]) -> Any:
     at_hand = array is not None and blob.home is HOST
     if at_hand and (shortcut.readable or blob.current_array() is array):
         return array.item(*indices)
-    if blob.known_memory is not None and not shortcut.readable:
-        layout = blob.layout
-        buffer = blob.memory.newest(Side.HOST, layout)
-        if buffer is not None:
-            # Not by an access: another thread may have written on the device since, and would lose
-            # its borrow.
-            there: NDArray[Any] = HOST.own_view(buffer.array, layout, writable=False)
-            return there.item(*indices)
     shape = blob.shape
     # NumPy checks the indices.
     np.ndarray(shape, np.uint8, ZERO, 0, (0,) * len(shape)).item(*indices)
@@ -53,7 +46,7 @@ def scalar(blob: BlobCore, kind: str, reason: str = "") -> Any:
     """
     if blob.shape:
         one = "item()" if blob.size == 1 else "item(index) for one element"
-        instead = _FOR_MANY.get(kind, one)
+        instead = "any() or all()" if kind == "bool" else one
         raise TypeError(
             f"only a 0-d Blob converts to {kind}, this one has shape {blob.shape}; use .{instead}"
         )
@@ -89,15 +82,10 @@ def element(blob: BlobCore, reason: str, index: tuple[int, ...] = ()) -> NDArray
         if blob.shortcut.writable and not home.shared and (held is not None or not logged):
             # The host lacks it.
             accelerator: Any = home
-            if held is None:
-                copying = Copying(accelerator, reason, 0)
-            else:
+            copying = Copying(accelerator, reason, 0)
+            if held is not None:
                 copying = held.buffers.copying(accelerator, reason)
-            place = 0
-            if logged:
-                layout = blob.layout
-                axes = zip(index, layout.shape, layout.strides, strict=bool(index))
-                place = layout.offset + sum(at % dim * step for at, dim, step in axes)
+            place = blob.layout.derive(lambda a: a[key]).offset if logged else 0
             copied = np.empty(array.nbytes, np.uint8)
             copies = accelerator.download, home.wrap(array), copied
             transfer(copying, "download", copied.nbytes, place, *copies)
@@ -114,3 +102,23 @@ def element_at(blob: BlobCore, indices: tuple[Any, ...], action: str, *, diff: b
     index: Any = (*map(int, axes), ...)
     layout = blob.layout.derive(lambda a: a[index])
     return blob.memory_of(diff=diff).gather(Side.HOST, layout, action).item()
+
+
+def iterate(blob: BlobCore) -> Iterator[Any]:
+    """Yield the elements of a 1-d Blob as NumPy scalars; see `Blob.__iter__`."""
+    array: Any = None
+    seen = None
+    for index in count():
+        kept = blob.accessor_arrays[HOST_DATA]
+        if kept is not None and kept.shortcut.readable:
+            array = kept.const
+        else:
+            # While an alias may write on the other side, each read would copy all elements again.
+            # Then only a change of the map or of the shape, or the end of the alias, causes one.
+            state = blob.known_layout, blob.memory.spans
+            if array is None or not blob.memory.aliased or state != seen:
+                array = blob.const_view(HOST_DATA, "__iter__")
+                seen = blob.known_layout, blob.memory.spans
+        if index >= len(array):
+            return
+        yield array[index]

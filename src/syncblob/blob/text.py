@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,11 +14,7 @@ from syncblob.errors import TransferGuardError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from syncblob._layout import Layout
     from syncblob.blob.core import BlobCore
-
-    # Returns the elements of one block: a slice for each axis, with a start and a stop.
-    Read = Callable[[tuple[slice, ...]], NDArray[Any]]
 
 
 def describe(blob: BlobCore) -> str:
@@ -34,63 +29,50 @@ def describe(blob: BlobCore) -> str:
 
 def values_of(blob: BlobCore) -> str:
     """Return the values as text, or the reason why they are not shown; see `Blob.__str__`."""
-
-    def read(key: tuple[slice, ...]) -> NDArray[Any]:
-        if not key:
-            return element(blob, "str")
-        return blob.memory.gather(Side.HOST, block_of(blob.layout, key), "str")
-
     homes: Any = blob.memory.buffers.homes[1:]
     capturing = [home.device for home in homes if home.capturing]
-    lacking = blob.memory.spans.lacking(blob.layout.start, blob.layout.stop, 1 << Side.HOST)
-    if capturing and any(run.holders for run in lacking):
-        return _without_values(blob, f"{capturing[0]} is capturing a graph")
+    lacking = blob.memory.spans.lacking(*blob.layout.reach, 1 << Side.HOST)
     try:
-        return text_of(blob.shape, blob.dtype, read)
+        if not capturing or not any(run.holders for run in lacking):
+            return _text_of(blob)
+        reason = f"{capturing[0]} is capturing a graph"
     except TransferGuardError as error:
-        return _without_values(blob, error.allowed)
-
-
-def block_of(layout: Layout, key: tuple[slice, ...]) -> Layout:
-    """Return the layout of one block of elements."""
-    # The Ellipsis makes it a view even for 0-d.
-    index: Any = (*key, ...)
-    return layout.derive(lambda array: array[index])
-
-
-def _without_values(blob: BlobCore, reason: str) -> str:
+        reason = error.allowed
     return f"Blob({describe(blob)}; values not shown: {reason})"
 
 
-def text_of(shape: tuple[int, ...], dtype: np.dtype[np.generic], read: Read) -> str:
-    """Return the ``str`` of an ndarray with these elements, under NumPy's print options.
-
-    `read` is called once for each block that the text shows; never if there are no elements.
-    """
+def _text_of(blob: BlobCore) -> str:
+    """Return the ``str`` of an ndarray with these elements, under NumPy's print options."""
+    shape = blob.shape
     if 0 in shape:
-        return str(np.empty(shape, dtype))
+        return str(np.empty(shape, blob.dtype))
     options = np.get_printoptions()
     edge = options["edgeitems"]
     summarised = shape and math.prod(shape) > options["threshold"]
     # If `edgeitems` is less than 1, NumPy's format depends on elements that it does not show.
     if not summarised or edge < 1:
-        return str(read(tuple(slice(0, dim) for dim in shape)))
+        return str(_read(blob, tuple(slice(0, dim) for dim in shape)))
     # NumPy's format depends on the numbers that it shows. The threshold of 0 makes it summarize
     # this smaller array too.
-    return np.array2string(_corners(shape, edge, read), threshold=0)
+    return np.array2string(_corners(blob, edge), threshold=0)
 
 
-def _corners(
-    shape: tuple[int, ...], edge: int, read: Read, key: tuple[slice, ...] = ()
-) -> NDArray[Any]:
+def _read(blob: BlobCore, key: tuple[slice, ...]) -> NDArray[Any]:
+    """Return the elements of one block on the host; `key` has a slice for each axis."""
+    if not key:
+        return element(blob, "str")
+    return blob.memory.gather(Side.HOST, blob.layout.derive(lambda a: a[key]), "str")
+
+
+def _corners(blob: BlobCore, edge: int, key: tuple[slice, ...] = ()) -> NDArray[Any]:
     """Return the array with each summarized axis cut to both edges and one item between."""
     axis = len(key)
-    if axis == len(shape):
-        return read(key)
-    dim = shape[axis]
+    if axis == blob.ndim:
+        return _read(blob, key)
+    dim = blob.shape[axis]
     if dim <= 2 * edge:
-        return _corners(shape, edge, read, (*key, slice(0, dim)))
+        return _corners(blob, edge, (*key, slice(0, dim)))
     # The item between is a copy of one at the edge, so that it cannot change the format.
-    first = _corners(shape, edge, read, (*key, slice(0, edge)))
-    last = _corners(shape, edge, read, (*key, slice(dim - edge, dim)))
+    first = _corners(blob, edge, (*key, slice(0, edge)))
+    last = _corners(blob, edge, (*key, slice(dim - edge, dim)))
     return np.concatenate((first, last.take([0], axis), last), axis)

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any, Literal, Self, SupportsIndex
 
 import numpy as np
 
-from syncblob._dtypes import SUPPORTED, is_supported, numpy_dtype
+from syncblob._dtypes import as_dtype
 from syncblob._layout import Layout
 from syncblob._shape import is_integer, shape_from
 from syncblob.arrays.native import native_array
 from syncblob.blob.copying import Copies, private_array
-from syncblob.blob.core import HOST_DATA, BlobCore, fresh
-from syncblob.blob.indexing import in_c_order
+from syncblob.blob.core import BlobCore, fresh
 from syncblob.calls.choose_home import require_device_of
 from syncblob.calls.ndarray_methods import NdarrayMethods
 from syncblob.devices import Device, Side, home_of, supervisors
@@ -80,16 +79,11 @@ class Views(Copies, NdarrayMethods):
 
         The gradient of the view is that of this Blob, seen in the same way. `dtype` None is this
         one. If the itemsize differs, the length of the last axis changes; ValueError if the sizes
-        do not match, or the elements would not be aligned. For a dtype that Blobs do not support,
-        the view is a read-only ndarray over the host side: a const access.
+        do not match, or the elements would not be aligned.
         """
         if dtype is None:
             return self.view_at(self.layout)
-        wanted = numpy_dtype(dtype)
-        if wanted not in SUPPORTED and not is_supported(wanted):
-            # As of NumPy's functions. `dtype` itself may be a subclass of ndarray.
-            array: Any = self.const_view(HOST_DATA, "view").view(dtype)
-            return array
+        wanted = as_dtype(dtype)
         if self.home.native and wanted.alignment <= self.dtype.alignment:
             return self.derive(lambda a: a.view(wanted))
         view = self.layout.derive(lambda a: a.view(wanted))
@@ -186,11 +180,9 @@ class Views(Copies, NdarrayMethods):
             else:
                 if view is not None:
                     return view
-        layout, wanted = self.layout, self._complete_shape(shape_from(shape))
-        if layout.contiguous:
-            return self.view_at(Layout.c_order(wanted, layout.dtype, layout.offset))
+        wanted = self._complete_shape(shape_from(shape))
         try:
-            return self.view_at(layout.derive(lambda a: a.reshape(wanted, copy=False)))
+            return self.view_at(self.layout.derive(lambda a: a.reshape(wanted, copy=False)))
         except ValueError:
             return None
 
@@ -234,8 +226,6 @@ class Views(Copies, NdarrayMethods):
 
     def ravel(self, order: Any = "C") -> Self:
         """Return the elements along one axis; a view if they are contiguous in that order."""
-        if order == "C" and self.layout.contiguous:
-            return self.reshape(-1)
         return self._call(np.ravel, order=order)
 
     def flatten(self, order: Literal["C", "F", "A", "K"] = "C") -> Self:
@@ -255,10 +245,11 @@ class Views(Copies, NdarrayMethods):
     @flat.setter
     def flat(self, values: Any) -> None:
         self.require_writable("assignment to flat")
-        source = values if isinstance(values, BlobCore) else native_array(values)[0]
+        source: Any = values if isinstance(values, BlobCore) else native_array(values)[0]
         if source.size:
             blob: Any = self
-            blob[...] = in_c_order(source, self.shape)
+            one = source.size == 1
+            blob[...] = source.reshape(()) if one else np.resize(source, self.shape)
 
     @property
     def real(self) -> Self:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import math
 import operator
 import time
 from _thread import get_ident
@@ -14,7 +15,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from syncblob._layout import Layout
+from syncblob._source_lines import user_line
 from syncblob.devices import timed_computations
+from syncblob.errors import DeviceMismatchError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -122,13 +125,13 @@ class Home(ABC):
         super().__init_subclass__(**keywords)
         cls.plain = getattr(cls, "native", False) and not cls.bounded
 
+    def room(self) -> tuple[float, float]:
+        """Return how many bytes are free, and how many there are, as far as that is known."""
+        return math.inf, math.inf
+
     def can_hold(self, nbytes: int) -> bool:
         """Return whether an allocation could succeed if nothing else was there."""
-        return True
-
-    def lacking(self, nbytes: int) -> int:
-        """Return how many bytes have to be freed at least before an allocation can succeed."""
-        return 0
+        return nbytes <= self.room()[1]
 
     def compute(self, function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
         """Call a function with arrays of this home."""
@@ -285,6 +288,19 @@ class Push(ABC):
         return lambda: None
 
 
+class Finished(Push):
+    """A copy that was made before the call returned."""
+
+    arrived = True
+
+    def order(self) -> bool:
+        """Return True."""
+        return True
+
+    def wait(self) -> None:
+        """No-op."""
+
+
 class Accelerator(Home):
     """A home that is not the host, with the copies between it and the host.
 
@@ -364,6 +380,14 @@ class Accelerator(Home):
                 "base to floats"
             )
 
+    def mismatch(self, array: Any) -> DeviceMismatchError:
+        """Return the error for an array of another device."""
+        return DeviceMismatchError(
+            f"expected an array on {self.device}, got one of shape {array.shape} on "
+            f"{self.device_of(array)}, at {user_line().describe()}; arrays are not copied between "
+            "accelerators: copy it through the host"
+        )
+
     def is_seen(self, buffer: Any) -> bool:
         """Return whether an array that a method of this backend has made over a buffer is in use.
 
@@ -405,16 +429,20 @@ class Accelerator(Home):
         other.download(contents, host)
         self.upload(host, buffer)
 
-    @abstractmethod
     def push(self, host: NDArray[np.uint8], buffer: Any, stream: Any) -> Push:
-        """Start an upload on `stream` and return at once."""
+        """Start an upload on `stream` and return at once. By default, copy before returning.
 
-    # Whether `pull` works.
-    pulls: bool = False
+        Raises TypeError if there is no such stream; None is the device's own.
+        """
+        if stream is not None:
+            raise TypeError(f"expected stream=None on {self.device}, got {stream!r}")
+        self.upload(host, buffer)
+        return Finished()
 
     def pull(self, buffer: Any, host: NDArray[np.uint8]) -> Push:
-        """Start a download, after all work that may use `buffer`, and return at once."""
-        raise NotImplementedError(f"{self.device} has no asynchronous downloads")
+        """Start a download, after all work that may use `buffer`. By default, wait for it."""
+        self.download(buffer, host)
+        return Finished()
 
     @abstractmethod
     def synchronize(self) -> None:

@@ -13,8 +13,7 @@ from __future__ import annotations
 import ctypes
 import sys
 import time
-import warnings
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from functools import cache, partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -23,14 +22,13 @@ import numpy as np
 
 from syncblob._formatting import extend, human_bytes
 from syncblob._locks_lost_in_fork import notify
-from syncblob._source_lines import user_line
 from syncblob.devices import page_locked, timed_computations
 from syncblob.devices.base import DLPACK_CUDA, ENDING, NEEDED, Accelerator, BesideCaptureError, Push
 from syncblob.devices.cuda_shared import SharedMemory
-from syncblob.devices.cuda_streams import Order, Owner, as_stream, is_capturing
+from syncblob.devices.cuda_streams import Order, Owner, Stretch, as_stream, is_capturing
 from syncblob.devices.device import Device
 from syncblob.devices.host import HOST
-from syncblob.errors import DeviceMismatchError, NoDeviceError
+from syncblob.errors import NoDeviceError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,6 +44,8 @@ if TYPE_CHECKING:
 _OUT_OF_MEMORY = 2
 _TO_DEVICE, _TO_HOST = 1, 2
 
+_HERE = nullcontext()
+
 
 def _driver() -> Any:
     return ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
@@ -56,18 +56,14 @@ def _why_not() -> str | None:
     """Return why CUDA cannot be used; None if it can. Cached."""
     try:
         _driver()
+        import cupy  # imported only if a CUDA device is used
+
+        return None if cupy.cuda.runtime.getDeviceCount() else "there is no CUDA device"
     except OSError:
         return "there is no NVIDIA driver on this machine"
-    try:
-        # CuPy warns where two of its wheels are installed, and a user may have made that an error.
-        with warnings.catch_warnings():
-            warnings.simplefilter("default")
-            import cupy  # imported only if a CUDA device is used
     except ImportError as error:
         return f"CuPy cannot be imported ({error}); pip install 'syncblob[cuda13]'"
-    try:
-        return None if cupy.cuda.runtime.getDeviceCount() else "there is no CUDA device"
-    except cupy.cuda.runtime.CUDARuntimeError as error:
+    except RuntimeError as error:
         return f"CUDA reports: {error}"
 
 
@@ -103,6 +99,7 @@ class CudaBackend(Accelerator):
         self.order: Order = Order(cupy, index, _driver())
         self._page_locked = page_locked.PageLocked(cupy.cuda.PinnedMemory, self.order.synchronize)
         self._runtime: ModuleType = cupy.cuda.runtime
+        self._copy = self._runtime.memcpyAsync
         self._cuda_error: type[Exception] = self._runtime.CUDARuntimeError
         self._short_of_memory = MemoryError, self._cuda_error
         self._shared_memory = SharedMemory(cupy, index)
@@ -119,7 +116,6 @@ class CudaBackend(Accelerator):
 
     native = False
     queues = True
-    pulls = True
     checks_values = False
     protocol = "__cuda_array_interface__"
 
@@ -131,34 +127,22 @@ class CudaBackend(Accelerator):
         if getattr(function, "__name__", "") == "power":
             self.require_powers(*args[:2])
         stream = order.plain()
-        if stream is None:
-            return self._compute_beside(function, args, keywords)
-        try:
-            if timed_computations.watchers:
-                result = timed_computations.run(self, function, args, keywords)
-            else:
-                result = function(*args, **keywords)
-        except self._short_of_memory as error:
-            raise self._shortage(error) from None
-        finally:
-            order.note((*args, *keywords.values()) if keywords else args, result, stream)
-            if ENDING:
-                self.end()
-        return result
-
-    def _compute_beside(self, function: Any, args: Any, keywords: Any) -> Any:
-        """Compute on another device than the current one, beside torch's stream, or in a graph."""
-        order, result = self.order, None
-        with self._context:
-            order.join(computing=True)
+        # Else this is another device than the current one, beside torch's stream, or in a graph.
+        with self._context if stream is None else _HERE:
+            if stream is None:
+                order.join(computing=True)
             try:
-                result = super().compute(function, *args, **keywords)
+                if timed_computations.watchers:
+                    result = timed_computations.run(self, function, args, keywords)
+                else:
+                    result = function(*args, **keywords)
             except self._short_of_memory as error:
                 raise self._shortage(error) from None
             finally:
-                # First, because the function may be torch's.
-                order.join()
-                order.note((args, keywords), result)
+                if stream is None:
+                    # First, because the function may be torch's.
+                    order.join()
+                order.note((*args, *keywords.values()) if keywords else args, result, stream)
                 if ENDING:
                     self.end()
         return result
@@ -203,11 +187,9 @@ class CudaBackend(Accelerator):
             raise self._shortage(error, nbytes) from None
 
     def is_seen(self, buffer: Any) -> bool:
-        """Look for the owners that all arrays over it refer to, and whether a graph uses it."""
+        """Look for the owner that all arrays over it refer to, and whether a graph uses it."""
         known = self.order.known(buffer)
-        if known is None or known.captured:
-            return True
-        return any(each.owner() is not None for each in [known, *known.parts.values()])
+        return known is None or known.captured or known.owner() is not None
 
     def holder(self, buffer: Any) -> str:
         """Return the reason why a buffer has to stay where it is: a graph that uses it."""
@@ -220,28 +202,20 @@ class CudaBackend(Accelerator):
         pool = getattr(self._cupy.cuda.get_allocator(), "__self__", None)
         return pool if isinstance(pool, self._cupy.cuda.MemoryPool) else None
 
-    def _room(self) -> tuple[int, int]:
-        """Return how much memory is free and how much there is, within the limit of CuPy's pool."""
+    def room(self) -> tuple[int, int]:
+        """Ask CUDA, and respect the limit of CuPy's pool."""
         with self._context:
             pool, room = self._pool(), self._runtime.memGetInfo()
             limit = 0 if pool is None else pool.get_limit()
             return (min(room[0], limit - pool.used_bytes()), min(room[1], limit)) if limit else room
 
-    def _kept(self) -> tuple[int, int]:
+    def _kept(self) -> int:
         """Return how much freed memory CuPy's pool and PyTorch's allocator keep."""
         pool, torch, index = self._pool(), self.order.torch(), self.device.index
-        of_torch = 0
+        kept: int = 0 if pool is None else pool.free_bytes()
         if torch is not None:
-            of_torch = torch.cuda.memory_reserved(index) - torch.cuda.memory_allocated(index)
-        return 0 if pool is None else pool.free_bytes(), of_torch
-
-    def can_hold(self, nbytes: int) -> bool:
-        """Compare with the device's memory, and with the limit of CuPy's pool."""
-        return nbytes <= self._room()[1]
-
-    def lacking(self, nbytes: int) -> int:
-        """Compare with what is free on the device, and what the limit of CuPy's pool leaves."""
-        return max(nbytes - self._room()[0], 0)
+            kept += torch.cuda.memory_reserved(index) - torch.cuda.memory_allocated(index)
+        return kept
 
     def give_back(self) -> bool:
         """Give memory that CuPy's pool and PyTorch's allocator keep back to CUDA.
@@ -251,15 +225,15 @@ class CudaBackend(Accelerator):
         with self.order.calls():
             if self.capturing:
                 return False
-            relieved = self.order.drop_finished(wait=True)
-            kept, of_torch = before = self._kept()
-            if kept:
-                self._pool().free_all_blocks()
-            if of_torch:
+            relieved, before = self.order.drop_finished(wait=True), self._kept()
+            pool, torch = self._pool(), self.order.torch()
+            if pool is not None:
+                pool.free_all_blocks()
+            if torch is not None:
                 # PyTorch asserts that no graph is being captured anywhere.
                 with suppress(RuntimeError):
-                    sys.modules["torch"].cuda.empty_cache()
-            return relieved or sum(self._kept()) < sum(before)
+                    torch.cuda.empty_cache()
+            return relieved or self._kept() < before
 
     def limit_memory(self, nbytes: int | None) -> int | None:
         """Limit CuPy's pool on this device; 0 and None mean no limit."""
@@ -286,12 +260,9 @@ class CudaBackend(Accelerator):
             vars(error)[NEEDED] = nbytes
         with self._context:
             free, total = map(human_bytes, self._runtime.memGetInfo())
-            kept, of_torch = map(human_bytes, self._kept())
-        extend(
-            error,
-            f"{free} of the {total} of {self.device} are free, and of the rest CuPy keeps {kept} "
-            f"and PyTorch {of_torch} that were freed",
-        )
+            kept = human_bytes(self._kept())
+        used = f"{free} of the {total} of {self.device} are free, and CuPy and PyTorch keep {kept}"
+        extend(error, f"{used} that were freed")
         return error
 
     def allocate_host(self, nbytes: int, *, zeroed: bool = False) -> NDArray[np.uint8]:
@@ -299,15 +270,13 @@ class CudaBackend(Accelerator):
 
         `is_page_locked` tells which. In a forked child it is an ordinary one.
         """
-        if not nbytes or isinstance(self._context, _LostContext):
+        if not nbytes or isinstance(self._context, _Lost):
             return HOST.allocate(nbytes, zeroed=zeroed)
         if self.shared:
             shared = self.allocate(nbytes, zeroed=zeroed)
             # Work on the current stream may still use this memory; see `allocate`.
             self.finish(shared)
             return self.share(shared)
-        if self.order.plain(transfers=True) is None:
-            self._refuse_capture("an allocation")
         buffer = self._page_locked.take(nbytes)
         if buffer is None:
             try:
@@ -348,24 +317,20 @@ class CudaBackend(Accelerator):
 
     # --- transfers -------------------------------------------------------------------------------
 
-    def settle(self, buffer: Any) -> None:
-        """Order the current stream after all work that may use a buffer.
+    def settle(self, buffer: Any, stream: Any = None) -> None:
+        """Order a stream, or the current one, after all work that may use a buffer.
 
         Synchronizes the device if other code may use it.
         """
-        self._order_after(buffer, self.order.current(), "a transfer")
-
-    def _order_after(self, buffer: Any, stream: Any, action: str) -> None:
-        """Make a stream wait for all work that may use a buffer. A capture forbids the action."""
         with self.order.calls():
-            self._refuse_capture(action)
+            self._refuse_capture("a transfer")
             self.order.join()
-            self.order.wait(stream, buffer)
+            self.order.wait(self.order.current() if stream is None else stream, buffer)
 
     def upload(self, host: NDArray[np.uint8], buffer: Any) -> None:
         """Copy on a stream of this package, after all work that uses the buffer; wait for it."""
-        arguments = buffer.data.ptr, host.ctypes.data, host.nbytes, _TO_DEVICE
-        self._queue("an upload", self._up, buffer, self._runtime.memcpyAsync, *arguments)
+        ends = buffer.data.ptr, host.ctypes.data
+        self._queue("an upload", self._up, buffer, self._copy, *ends, host.nbytes, _TO_DEVICE)
 
     def download(self, buffer: Any, host: NDArray[np.uint8]) -> None:
         """Copy on a stream of this package, after all work that uses the buffer; wait for it.
@@ -373,8 +338,8 @@ class CudaBackend(Accelerator):
         If other code may use the buffer, this synchronizes the device, because the work may be on
         any stream.
         """
-        arguments = host.ctypes.data, buffer.data.ptr, host.nbytes, _TO_HOST
-        self._queue("a download", self._down, buffer, self._runtime.memcpyAsync, *arguments)
+        ends = host.ctypes.data, buffer.data.ptr
+        self._queue("a download", self._down, buffer, self._copy, *ends, host.nbytes, _TO_HOST)
 
     def push(self, host: NDArray[np.uint8], buffer: Any, stream: Any) -> Push:
         """Start an upload after all work that uses the buffer, on a stream or the backend's own.
@@ -385,17 +350,14 @@ class CudaBackend(Accelerator):
         if stream is not None:
             on = as_stream(stream)
             self._refuse_capture(action, on)
-        arguments = buffer.data.ptr, host.ctypes.data, host.nbytes, _TO_DEVICE
-        copy = self._runtime.memcpyAsync
-        push: Push = self._queue(action, on, buffer, copy, *arguments, kept=host)
-        return push
+        copied = buffer.data.ptr, host.ctypes.data, host.nbytes, _TO_DEVICE
+        return self._queue(action, on, buffer, self._copy, *copied, kept=host)
 
     def pull(self, buffer: Any, host: NDArray[np.uint8]) -> Push:
         """Start a download, after all work that may use the buffer, and return at once."""
-        arguments = host.ctypes.data, buffer.data.ptr, host.nbytes, _TO_HOST
-        action, copy = "an asynchronous download", self._runtime.memcpyAsync
-        push: Push = self._queue(action, self._down, buffer, copy, *arguments, kept=host)
-        return push
+        copied = host.ctypes.data, buffer.data.ptr, host.nbytes, _TO_HOST
+        action = "an asynchronous download"
+        return self._queue(action, self._down, buffer, self._copy, *copied, kept=host)
 
     def _queue(
         self, action: str, stream: Any, buffer: Any, copy: Any, *arguments: Any, kept: Any = None
@@ -406,10 +368,10 @@ class CudaBackend(Accelerator):
         """
         order = self.order
         with order.calls():
-            if order.plain(transfers=True) is None:
+            if order.plain() is None:
                 self._refuse_capture(action)
                 order.join()
-            if order.leaving or order.under_way:
+            if order.under_way:
                 order.drop_finished()
             if self._page_locked.nbytes > page_locked.MOST_KEPT:
                 self._page_locked.trim()
@@ -419,8 +381,9 @@ class CudaBackend(Accelerator):
                 if kept is None:
                     return stream.synchronize()
                 # Later transfers of these bytes, and uses, wait for the push.
-                event = stream.record()
-                order.under_way[event] = kept, buffer
+                stretch = Stretch(stream)
+                stretch.event = stream.record()
+                return _CudaPush(self, stretch.event, order.keep([stretch], kept, buffer))
             except BaseException:
                 # The copy may be queued, and the caller releases both buffers.
                 for waiting in (stream, self._context):
@@ -429,7 +392,6 @@ class CudaBackend(Accelerator):
                         waiting.synchronize()
                         break
                 raise
-            return _CudaPush(self, event)
 
     def reaches(self, other: object) -> bool:
         """Return whether it is a CUDA device: the driver copies between any two."""
@@ -444,17 +406,14 @@ class CudaBackend(Accelerator):
             super().copy_from(other, contents, buffer)
             return
         here, there = self.device.index, other.device.index
-        with self._context:
-            if there not in self._peers:
-                if self._runtime.deviceCanAccessPeer(here, there):
-                    with suppress(self._cuda_error):
-                        # It may have been enabled already, by CuPy or PyTorch.
-                        self._runtime.deviceEnablePeerAccess(there)
-                self._peers.add(there)
-        action, copy = "a peer copy", self._runtime.memcpyPeerAsync
-        other._order_after(contents, self._up, action)  # noqa: SLF001  # of this class
-        ends = buffer.data.ptr, here, contents.data.ptr, there
-        self._queue(action, self._up, buffer, copy, *ends, buffer.nbytes)
+        if there not in self._peers:
+            self._peers.add(there)
+            # They may not be able to, and CuPy or PyTorch may have enabled it already.
+            with self._context, suppress(self._cuda_error):
+                self._runtime.deviceEnablePeerAccess(there)
+        other.settle(contents, self._up)
+        copied = buffer.data.ptr, here, contents.data.ptr, there, buffer.nbytes
+        self._queue("a peer copy", self._up, buffer, self._runtime.memcpyPeerAsync, *copied)
 
     # --- streams ---------------------------------------------------------------------------------
 
@@ -462,10 +421,9 @@ class CudaBackend(Accelerator):
         """Return a function that tells when the current stream had run the work queued so far."""
         with self._context:
             stream = self.order.current()
-            if is_capturing(stream.is_capturing):
-                # The event would become part of the graph.
-                return super().moment()
-            return partial(self.time_of, stream.record())
+            # In a capture, the event would become part of the graph.
+            captured = is_capturing(stream.is_capturing)
+            return super().moment() if captured else partial(self.time_of, stream.record())
 
     def time_of(self, event: Any) -> float | None:
         """Return when an event happened, in seconds of `time.perf_counter`; None if unknown.
@@ -515,8 +473,10 @@ class CudaBackend(Accelerator):
 
     def after_fork(self) -> None:
         """Make every use raise in a forked child, where CUDA does not work."""
-        lost = self._context = self.order.device = _LostContext(self.device)
-        self.order.join = lambda **_: lost.synchronize()  # type: ignore[method-assign]  # of this one
+        lost: Any = _Lost(self.device)
+        order: Any = self.order
+        self._context = order.device = lost
+        order.plain = order.join = lost.synchronize
         self._page_locked.after_fork()
 
     # --- arrays ----------------------------------------------------------------------------------
@@ -532,9 +492,8 @@ class CudaBackend(Accelerator):
     def own_view(self, buffer: Any, layout: Layout, *, writable: bool) -> Any:
         """Return an array over a buffer that only this package uses, through `compute`."""
         del writable
-        owner = self.order.owner_of(buffer, layout.start, layout.stop)
         # A view has a base, as in NumPy. A result without a base would be taken for a new array.
-        return self._over(buffer, owner, layout).view()
+        return self._over(buffer, self.order.owner_of(buffer), layout).view()
 
     def _over(self, buffer: Any, owner: Owner, layout: Layout) -> Any:
         """Return an array over a buffer, which keeps an owner alive."""
@@ -557,7 +516,7 @@ class CudaBackend(Accelerator):
     def alias(self, exporter: Any, layout: Layout) -> tuple[Any, object]:
         """Return an array over a buffer, and an owner that lives as long as the last view of it."""
         # Not the one of other arrays, because this one's life is observed.
-        owner = Owner(exporter, self.order.owner_of(exporter, layout.start, layout.stop).range)
+        owner = Owner(exporter)
         array = self._over(exporter, owner, layout)
         self.order.lend(array)
         return array, owner
@@ -565,11 +524,7 @@ class CudaBackend(Accelerator):
     def wrap(self, array: Any) -> Any:
         """Return the buffer under a C-contiguous CuPy array of this device, without a copy."""
         if array.device.id != self.device.index:
-            raise DeviceMismatchError(
-                f"expected an array on {self.device}, got one of shape {array.shape} on "
-                f"cuda:{array.device.id}, at {user_line().describe()}; arrays are not copied "
-                "between accelerators: copy it through the host"
-            )
+            raise self.mismatch(array)
         with self._context:
             if array.size == 0:
                 return self._cupy.empty(0, dtype=np.uint8)
@@ -599,9 +554,11 @@ class CudaBackend(Accelerator):
 class _CudaPush(Push):
     """A transfer on another stream, identified by its event."""
 
-    def __init__(self, backend: CudaBackend, event: Any) -> None:
+    def __init__(self, backend: CudaBackend, event: Any, number: int) -> None:
         self._backend = backend
         self._event = event
+        # That of its buffers in `under_way`.
+        self._number = number
 
     def order(self) -> bool:
         backend, event = self._backend, self._event
@@ -626,7 +583,7 @@ class _CudaPush(Push):
     def _ended(self, *, over: bool) -> bool:
         """Let go of the buffers if it is over."""
         if over:
-            self._backend.order.under_way.pop(self._event, None)
+            self._backend.order.under_way.pop(self._number, None)
         return over
 
     @property
@@ -640,22 +597,16 @@ class _CudaPush(Push):
         return not self._backend.capturing
 
 
-class _LostContext:
-    """Stands for a device of the parent in a forked child."""
+class _Lost:
+    """Stands for a device of the parent in a forked child: every use raises a NoDeviceError."""
 
     def __init__(self, device: Device) -> None:
         self._device = device
 
-    def __enter__(self) -> Never:
-        """Refuse with a NoDeviceError."""
-        self.synchronize()
-
-    def __exit__(self, *_: object) -> None:
-        """No-op; required by ``with``."""
-
-    def synchronize(self) -> Never:
-        """Refuse with a NoDeviceError."""
+    def synchronize(self, **_: object) -> Never:
         raise NoDeviceError(
             f"{self._device} cannot be used in the child of a fork, because CUDA cannot: start "
             "the process with the method 'spawn', or leave the device to the parent"
         )
+
+    __enter__ = __exit__ = synchronize

@@ -15,11 +15,12 @@ import ctypes
 import itertools
 import sys
 import weakref
-from collections import deque
 from contextlib import contextmanager
 from functools import partial
+from operator import attrgetter
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
 
 from syncblob._locks_lost_in_fork import Lock
 from syncblob.devices.base import BesideCaptureError
@@ -31,12 +32,12 @@ if TYPE_CHECKING:
 _LEGACY, _PER_THREAD = 1, 2
 _RELAXED = 2
 
-# Above this number, the ranges of an allocation that no array lies over are joined to one.
+# Above this number, the uses of ranges of an allocation are joined to uses of everything.
 _RANGES = 64
+_EVERYTHING = 0, 1 << 64
 
 # Held while uses change and while they are looked up to be waited for.
 _adding = Lock()
-_new = object.__new__
 
 
 def is_capturing(asked: Callable[..., bool], *stream: int) -> bool:
@@ -69,10 +70,6 @@ def as_stream(stream: Any) -> Any:
     )
 
 
-def _nobody() -> None:
-    return None
-
-
 # The number of a stretch that is open.
 _OPEN = float("inf")
 
@@ -86,11 +83,10 @@ class Stretch:
     event of that with the larger number is behind the work of both.
     """
 
-    __slots__ = ("__weakref__", "event", "number", "pointer", "stream")
+    __slots__ = ("__weakref__", "event", "number", "stream")
 
     def __init__(self, stream: Any) -> None:
         self.stream: Any = stream
-        self.pointer: int = stream.ptr
         self.event: Any = None
         self.number: float = _OPEN
 
@@ -99,89 +95,49 @@ class Stretch:
 _OTHERS = Stretch(SimpleNamespace(ptr=-1))
 
 
-class Range:
-    """Bytes of an allocation that are used together, from the address `start` to `stop`."""
+class Allocation(weakref.ref[Any]):
+    """Memory that only this package uses, except for what it has lent.
 
-    __slots__ = ("allocation", "owner", "start", "stop", "uses")
+    Refers to the array that owns the memory, and counts as long as that is alive.
+    """
 
-    def __init__(self, allocation: Allocation, start: int, stop: int) -> None:
-        self.allocation: Allocation = allocation
-        self.start: int = start
-        self.stop: int = stop
-        # The last stretch of each stream that used them, by the pointer of the stream.
-        self.uses: dict[int, Stretch] = {}
-        # Refers to what all arrays over exactly these bytes keep alive, except aliases.
-        self.owner: Any = _nobody
+    __slots__ = ("arena", "captured", "memory", "owner", "uses")
 
-    def add(self, stretches: Iterable[Stretch]) -> None:
-        """Note uses, unless another thread has noted later ones of the same streams."""
-        with _adding.held:
-            for stretch in stretches:
-                known = self.uses.get(stretch.pointer)
-                if known is None or known.number < stretch.number:
-                    self.uses[stretch.pointer] = stretch
-
-
-class Allocation(Range):
-    """Memory that only this package uses, except for what it has lent."""
-
-    __slots__ = ("arena", "captured", "memory", "parts", "root")
-
-    # The pointer of the stream on which it was allocated, which can use it again at once.
-    arena: int
-    # Refers to the array that owns the memory. This counts as long as that is alive.
-    root: Any
-    # The ranges that are used on their own, by their bounds. This one stands for all the rest.
-    parts: dict[tuple[int, int], Range]
     # It must not be freed before its last use on another stream.
     memory: Any
+    # The pointer of the stream on which it was allocated, which can use it again at once.
+    arena: int
+    # The last stretch that used some bytes on a stream, by the first address, the end, and the
+    # pointer of the stream.
+    uses: dict[tuple[int, int, int], Stretch]
+    # Refers to what all arrays over it keep alive, except aliases.
+    owner: Callable[[], Owner | None]
     # Whether a graph uses it, so that it has to stay where it is.
     captured: bool
 
-    @property
-    def allocation(self) -> Allocation:  # type: ignore[override]  # without a cycle
-        """Return itself, as the other ranges have it."""
-        return self
-
-    def part(self, start: int, stop: int) -> Range:
-        """Return the range of some bytes."""
-        if start <= self.start and stop >= self.stop:
-            return self
+    def add(self, key: tuple[int, int, int], stretch: Stretch) -> None:
+        """Note a use, unless another thread has noted a later one of the same stream."""
         with _adding.held:
-            found = self.parts.get((start, stop))
-            if found is None:
-                if len(self.parts) >= _RANGES:
-                    self._join()
-                found = self.parts[start, stop] = Range(self, start, stop)
-        return found
-
-    def _join(self) -> None:
-        """Join the ranges that no array lies over to the rest."""
-        for bounds, each in list(self.parts.items()):
-            if each.owner() is None:
-                self.add(each.uses.values())
-                # For a thread that is about to note a use.
-                each.uses = self.uses
-                del self.parts[bounds]
-
-    def uses_in(self, start: int, stop: int) -> dict[int, Stretch]:
-        """Return the last uses of some bytes."""
-        found = Range(self, start, stop)
-        with _adding.held:
-            for each in (self, *self.parts.values()):
-                if each.start < stop and start < each.stop:
-                    found.add(each.uses.values())
-        return found.uses
+            if len(self.uses) >= _RANGES and key not in self.uses:
+                # The latest of each stream, which comes last, stands for all.
+                uses = sorted(self.uses.values(), key=attrgetter("number"))
+                self.uses = {(*_EVERYTHING, each.stream.ptr): each for each in uses}
+            known = self.uses.get(key)
+            if known is None or known.number < stretch.number:
+                self.uses[key] = stretch
 
 
 class Owner:
-    """What CuPy's arrays over a buffer keep alive; it references memory and knows the range."""
+    """What CuPy's arrays over memory keep alive; it keeps the memory."""
 
-    __slots__ = ("__weakref__", "memory", "range")
+    __slots__ = ("__weakref__", "memory")
 
-    def __init__(self, memory: Any, found: Range | None) -> None:
+    def __init__(self, memory: Any) -> None:
         self.memory: Any = memory
-        self.range: Range | None = found
+
+
+def _nobody() -> None:
+    return None
 
 
 class Order:
@@ -194,26 +150,25 @@ class Order:
         self._exchange: Callable[[Any], int] = driver.cuThreadExchangeStreamCaptureMode
         self._current_device: Callable[[], int] = cupy.cuda.runtime.getDevice
         self._kind: type = cupy.ndarray
+        self._event: Callable[[], Any] = partial(cupy.cuda.Event, disable_timing=True)
         # Returns CuPy's current stream of the device, whichever device is current.
         self.current: Callable[[], Any] = partial(cupy.cuda.get_current_stream, index)
         # Returns the pointer of torch's current stream of a device.
-        self._theirs: Callable[[int], int] = self._of_torch
-        # The last stretch of each stream, weakly, so that it does not keep the stream.
-        self._stretches: dict[int, Callable[[], Any]] = {}
+        self._theirs: Callable[[int], int] = self._torchs_pointer
+        # The last stretch of each stream, which it would keep alive.
+        self._stretches: WeakValueDictionary[int, Stretch] = WeakValueDictionary()
         # Numbers points in the order in which they were made.
         self._clock = itertools.count()
-        # By the address of their memory, which is used again.
+        # By the address of their memory, which is not used again before `_forget`.
         self._allocations: dict[int, Allocation] = {}
-        # Those whose arrays are gone, if other streams than that of their arena have used them.
-        self.leaving: deque[Allocation] = deque()
-        # What must not be freed before an event has happened: such memory, and the buffers of
-        # unfinished pushes. A finalizer could not keep it alive, because in cyclic garbage CuPy's
-        # event may be destroyed first.
-        self.under_way: dict[Any, Any] = {}
-        # The streams that Blobs were used on: CuPy's by their addresses, as long as they exist, and
-        # the addresses of torch's, which exist as long as the process.
-        self._passed: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
-        self._passed_of_torch: set[int] = set()
+        # What must not be freed before stretches have ended, by numbers: the buffers of pushes, and
+        # memory whose arrays are gone, if other streams than that of its arena have used it. A
+        # finalizer could not keep it alive, because in cyclic garbage CuPy's event may be destroyed
+        # first.
+        self.under_way: dict[int, tuple[Iterable[Stretch], Any]] = {}
+        # The streams that Blobs were used on: CuPy's, as long as they exist, and torch's own ones.
+        self._passed: WeakValueDictionary[int, Any] = WeakValueDictionary()
+        self._of_torch: dict[int, Any] = {}
 
     # --- streams and captures --------------------------------------------------------------------
 
@@ -241,7 +196,7 @@ class Order:
         cuda = getattr(torch, "cuda", None)
         return torch if cuda is not None and cuda.is_initialized() else None
 
-    def _of_torch(self, index: int) -> int:
+    def _torchs_pointer(self, index: int) -> int:
         """Return the pointer of torch's current stream; of CuPy's until torch uses CUDA."""
         torch = self.torch()
         if torch is None:
@@ -250,23 +205,20 @@ class Order:
         self._theirs = torch._C._cuda_getCurrentRawStream  # noqa: SLF001  # Triton calls it, too
         return self._theirs(index)
 
-    def plain(self, *, transfers: bool = False) -> Any:
+    def plain(self) -> Any:
         """Return CuPy's current stream if work there needs no more than a note; else None.
 
-        So it is if the device is the current one, torch's stream is the same, it is not that of a
-        thread, and nothing is being captured on it. The legacy stream cannot be captured, but a
-        capture on a stream that is ordered with it forbids `transfers`.
+        So it is if the device is the current one, torch's stream is the same, and nothing is being
+        captured on it.
         """
         stream = self.current()
-        pointer = stream.ptr
-        if self._current_device() != self._index or self._theirs(self._index) != pointer:
-            return None
-        try:
-            captured = (transfers or pointer > _LEGACY) and stream.is_capturing()
-        except RuntimeError:
-            # As in `is_capturing`, which is asked next.
-            captured = True
-        return None if captured or pointer == _PER_THREAD else stream
+        if self._current_device() == self._index and self._theirs(self._index) == stream.ptr:
+            try:
+                return None if stream.is_capturing() else stream
+            except RuntimeError:
+                # As in `is_capturing`, which is asked next.
+                return None
+        return None
 
     def torch_captures(self) -> bool:
         """Return whether a graph is being captured on torch's current stream."""
@@ -290,15 +242,13 @@ class Order:
         Raises a RuntimeError if a graph is being captured on a stream that Blobs were used on, or
         on a blocking one. The wait would end it.
         """
-        pointers = {0, self.current().ptr, *self._passed_of_torch}
-        for each in self._passed.valuerefs():
-            stream = each()
-            if stream is not None:
-                pointers.add(stream.ptr)
-        for pointer in pointers:
-            if is_capturing(self._cupy.cuda.runtime.streamIsCapturing, pointer):
-                self._refuse(pointer)
-        self.device.synchronize()
+        current, null = self.current(), self._cupy.cuda.Stream.null
+        streams = {**self._of_torch, **dict(self._passed.items()), 0: null, current.ptr: current}
+        with self.device:
+            for each in streams.values():
+                if is_capturing(each.is_capturing):
+                    self._refuse(each.ptr)
+            self.device.synchronize()
 
     def join(self, *, computing: bool = False) -> None:
         """Order CuPy's current stream and torch's after each other, if they differ.
@@ -310,9 +260,10 @@ class Order:
         ours, pointer = self.current(), self._theirs(self._index)
         if pointer == ours.ptr:
             return
+        theirs = as_stream(pointer)
         # The number of a stream that is not torch's own is its address. It may be destroyed.
         if self.torch().cuda.current_stream(self._index).stream_id != pointer:
-            self._passed_of_torch.add(pointer)
+            self._of_torch[pointer] = theirs
         captured = is_capturing(ours.is_capturing)
         if self.torch_captures():
             # The legacy stream only counts as captured.
@@ -323,10 +274,8 @@ class Order:
                     "stream current in CuPy, with cupy.cuda.Stream.from_external"
                 )
         elif not captured:
-            theirs = as_stream(pointer)
             with self.device:
-                events = [self._cupy.cuda.Event(disable_timing=True) for _ in range(2)]
-                reached, other = ours.record(events[0]), theirs.record(events[1])
+                reached, other = ours.record(self._event()), theirs.record(self._event())
                 ours.wait_event(other)
                 theirs.wait_event(reached)
 
@@ -335,32 +284,17 @@ class Order:
     def known(self, array: Any) -> Allocation | None:
         """Return the allocation under an array; None if it is other code's."""
         # The memory of owners begins where the allocation does.
-        known = self._allocations.get(array.data.mem.ptr)
-        return None if known is None or known.root() is None else known
+        return self._allocations.get(array.data.mem.ptr)
 
-    def _range_of(self, array: Any) -> Range | None:
-        """Return the bytes under an array, or more; None if they are other code's."""
-        owner = getattr(array.data.mem, "_owner", None)
-        found = owner.range if type(owner) is Owner else self.known(array)
-        if found is None or not array.size:
-            return None
-        start, nbytes = array.data.ptr, array.nbytes
-        if nbytes == found.stop - found.start or not array.flags.c_contiguous:
-            return found
-        return found.allocation.part(start, start + nbytes)
-
-    def owner_of(self, buffer: Any, start: int, stop: int) -> Owner:
-        """Return what arrays over some bytes of a buffer, from its first, keep alive."""
+    def owner_of(self, buffer: Any) -> Owner:
+        """Return what arrays over a buffer keep alive."""
         known = self.known(buffer)
-        if known is None:
-            return Owner(buffer.data, None)
-        first = buffer.data.ptr
         with _adding.held:
-            found = known.part(first + start, first + stop)
-            owner: Owner | None = found.owner()
+            owner = None if known is None else known.owner()
             if owner is None:
-                owner = Owner(buffer.data, found)
-                found.owner = weakref.ref(owner)
+                owner = Owner(buffer.data)
+                if known is not None:
+                    known.owner = weakref.ref(owner)
         return owner
 
     def lend(self, array: Any) -> Any:
@@ -371,14 +305,15 @@ class Order:
         stream = self.current()
         if self._theirs(self._index) != stream.ptr:
             self.join()
-        if stream.ptr not in self._passed:
-            self._passed[stream.ptr] = stream
-        owner = getattr(array.data.mem, "_owner", None)
-        found = owner.range if type(owner) is Owner else None
-        if found is None or array.nbytes != found.stop - found.start:
-            found = self._range_of(array)
-        if found is not None and _OTHERS.pointer not in found.uses:
-            found.add([_OTHERS])
+        self._passed.setdefault(stream.ptr, stream)
+        known = self._allocations.get(array.data.mem.ptr)
+        if known is not None:
+            start = array.data.ptr
+            key = start, start + array.nbytes, _OTHERS.stream.ptr
+            if not array.flags.c_contiguous:
+                key = *_EVERYTHING, _OTHERS.stream.ptr
+            if key not in known.uses:
+                known.add(key, _OTHERS)
         return array.view()
 
     # --- uses ------------------------------------------------------------------------------------
@@ -396,10 +331,13 @@ class Order:
         if stream is None:
             stream, captured = self.current(), self.captures()
         stretch: Any = _OTHERS
+        # Each thread has a stream of the same pointer.
         if not (captured or stream.ptr == _PER_THREAD):
-            stretch = self._stretches.get(stream.ptr, _nobody)()
+            stretch = self._stretches.get(stream.ptr)
             if stretch is None or stretch.number != _OPEN:
-                stretch = self._stretch(stream)
+                stretch = Stretch(stream)
+                self._stretches[stretch.stream.ptr] = stretch
+                self._passed.setdefault(stretch.stream.ptr, stream)
         kind: Any = self._kind
         given: list[Any] = []
         for x in operands:
@@ -407,16 +345,22 @@ class Order:
                 given.append(x)
             elif isinstance(x, (list, tuple, dict)):
                 _add_arrays(x, kind, given)
+        # The memory of operands that is other code's.
+        others: list[Any] = []
         for array in given:
-            owner = getattr(array.data.mem, "_owner", None)
-            found = owner.range if type(owner) is Owner else None
-            if found is None or array.nbytes != found.stop - found.start:
-                found = self._range_of(array)
-            if found is not None:
-                if found.uses.get(stretch.pointer) is not stretch:
-                    found.add([stretch])
-                if captured:
-                    found.allocation.captured = True
+            memory = array.data.mem
+            known = self._allocations.get(memory.ptr)
+            if known is None:
+                others.append(memory)
+                continue
+            start = array.data.ptr
+            key = start, start + array.nbytes, stretch.stream.ptr
+            if not array.flags.c_contiguous:
+                key = *_EVERYTHING, stretch.stream.ptr
+            if known.uses.get(key) is not stretch:
+                known.add(key, stretch)
+            if captured:
+                known.captured = True
         results: list[Any] = []
         if type(result) is kind:
             results.append(result)
@@ -424,50 +368,32 @@ class Order:
             _add_arrays((result,), kind, results)
         for array in results:
             memory = array.data.mem
-            start = memory.ptr
-            known = self._allocations.get(start)
-            if (
-                array.base is not None
-                or not (known is None or known.root() is None)
-                or type(getattr(memory, "_owner", None)) is Owner
-                or not array.size
-                or memory.device_id != self._index
-            ):
-                continue
-            for x in given:
-                if x.data.mem is memory:
-                    # Operands that are not known are other code's.
-                    break
-            else:
-                made = _new(Allocation)
-                made.start, made.stop, made.owner = start, start + memory.size, _nobody
-                made.parts, made.memory, made.arena = {}, memory, stream.ptr
-                made.captured, made.uses = captured, {stretch.pointer: stretch}
-                made.root = weakref.ref(array, partial(self._forget, made))
-                self._allocations[start] = made
+            owns = array.base is None and array.size and memory.device_id == self._index
+            if owns and memory not in others and memory.ptr not in self._allocations:
+                made = Allocation(array, self._forget)
+                made.memory, made.arena, made.owner = memory, stream.ptr, _nobody
+                made.captured, made.uses = captured, {(*_EVERYTHING, stretch.stream.ptr): stretch}
+                self._allocations[memory.ptr] = made
         if isinstance(stream, self._cupy.cuda.ExternalStream) and stretch is not _OTHERS:
             # The owner of the stream may destroy it at any time.
             self._close(stretch)
 
-    def _stretch(self, stream: Any) -> Stretch:
-        """Return a new open stretch of a stream, which is remembered."""
-        stretch = Stretch(stream)
-        self._stretches[stretch.pointer] = weakref.ref(stretch)
-        if stretch.pointer not in self._passed:
-            self._passed[stretch.pointer] = stream
-        return stretch
-
-    def _forget(self, allocation: Allocation, _: object) -> None:
+    def _forget(self, allocation: Allocation) -> None:
         """Forget memory whose owner is gone. Finalisers call this, on any thread."""
-        if self._allocations.get(allocation.start) is allocation:
-            self._allocations.pop(allocation.start, None)
-        pointers = {*allocation.uses}
-        for each in list(allocation.parts.values()):
-            pointers.update(each.uses)
-        if pointers - {allocation.arena, _OTHERS.pointer}:
-            self.leaving.append(allocation)
-        else:
-            allocation.parts.clear()
+        memory = allocation.memory
+        self._allocations.pop(memory.ptr, None)
+        at_once = allocation.arena, _OTHERS.stream.ptr
+        uses = [*allocation.uses.values()]
+        for each in uses:
+            if each.stream.ptr not in at_once:
+                self.keep([x for x in uses if x.stream.ptr not in at_once], memory)
+                break
+
+    def keep(self, stretches: Iterable[Stretch], *kept: Any) -> int:
+        """Keep objects until stretches have ended; return their number in `under_way`."""
+        number = next(self._clock)
+        self.under_way[number] = stretches, kept
+        return number
 
     def _close(self, stretch: Stretch) -> Any:
         """Return the event that closes a stretch, on the current device.
@@ -477,10 +403,9 @@ class Order:
         with _adding.held:
             if stretch.event is None:
                 if is_capturing(stretch.stream.is_capturing):
-                    self._refuse(stretch.pointer)
+                    self._refuse(stretch.stream.ptr)
                 stretch.number = next(self._clock)
-                event = self._cupy.cuda.Event(disable_timing=True)
-                stretch.event = stretch.stream.record(event)
+                stretch.event = stretch.stream.record(self._event())
         return stretch.event
 
     def wait(self, stream: Any, buffer: Any) -> None:
@@ -488,49 +413,48 @@ class Order:
 
         Waits itself for the device, if other code may use the buffer; see `synchronize`.
         """
-        # As `known`.
         known = self._allocations.get(buffer.data.mem.ptr)
-        if known is None or known.root() is None:
+        if known is None:
             self.synchronize()
             return
-        start, uses = buffer.data.ptr, known.uses.copy()
-        if known.parts:
-            uses = known.uses_in(start, start + buffer.nbytes)
-        if _OTHERS.pointer in uses:
+        uses: list[Stretch] = []
+        lent, start = False, buffer.data.ptr
+        stop = start + buffer.nbytes
+        with _adding.held:
+            for (first, end, _), each in known.uses.items():
+                if first < stop and start < end:
+                    uses.append(each)
+                    lent = lent or each is _OTHERS
+        if lent:
             self.synchronize()
             return
-        here = self._stretches.get(self.current().ptr, _nobody)()
+        here = self._stretches.get(self.current().ptr)
         if here is not None and here.event is None:
             # A later transfer of what is used here before it need not wait for what comes after it.
             self._close(here)
-        for pointer, stretch in uses.items():
-            if pointer != stream.ptr:
-                stream.wait_event(stretch.event or self._close(stretch))
+        for each in uses:
+            if each.stream.ptr != stream.ptr:
+                stream.wait_event(each.event or self._close(each))
 
     def drop_finished(self, *, wait: bool = False) -> bool:
         """Free memory whose last use is over, or wait for that; return whether there was any."""
-        for _ in range(len(self.leaving)):
-            allocation = self.leaving.popleft()
-            uses = allocation.uses_in(allocation.start, allocation.stop)
+        found = False
+        for number in [*self.under_way]:
+            stretches, _ = self.under_way.get(number, ((), None))
             try:
-                for pointer, stretch in uses.items():
-                    if pointer not in (allocation.arena, _OTHERS.pointer):
-                        event = stretch.event or self._close(stretch)
-                        self.under_way[event] = self.under_way.get(event), allocation.memory
+                events = [each.event or self._close(each) for each in stretches]
             except BesideCaptureError:
                 # Until that capture has ended.
-                self.leaving.append(allocation)
-            else:
-                allocation.parts.clear()
-        left = list(self.under_way)
-        for event in left:
+                continue
+            found = True
             if wait:
-                event.synchronize()
-            elif not event.done:
+                for event in events:
+                    event.synchronize()
+            elif not all(event.done for event in events):
                 # Nearly always, those after it have not happened either.
                 break
-            self.under_way.pop(event, None)
-        return bool(left)
+            self.under_way.pop(number, None)
+        return found
 
 
 def _add_arrays(values: Any, kind: type, found: list[Any]) -> list[Any]:

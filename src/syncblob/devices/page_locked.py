@@ -14,7 +14,7 @@ import numpy as np
 from syncblob._locks_lost_in_fork import Lock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from numpy.typing import NDArray
 
@@ -26,8 +26,6 @@ _TOGETHER = 8
 
 # The sizes of small blocks are multiples of this, as in CuPy's pool.
 _UNIT = 512
-# A forked child copies its pages in pieces of this size.
-_PIECE = 1 << 24
 # MAP_FIXED of mmap(2) on Linux, which Python does not have.
 _MAP_FIXED = 0x10
 
@@ -70,12 +68,6 @@ class PageLocked:
         # The bytes of all blocks.
         self.nbytes: int = 0
         self._lock = Lock()
-
-    @property
-    def free_nbytes(self) -> int:
-        """The bytes of the blocks that were dropped."""
-        free = sum([size * len(blocks) for size, blocks in list(self._free.items())])
-        return free + sum([block.size for block in list(self._dropped)])
 
     def take(self, nbytes: int) -> NDArray[np.uint8] | None:
         """Return a buffer of `nbytes` bytes, at least one, if there is a block; else None."""
@@ -126,46 +118,39 @@ class PageLocked:
 
     def trim(self) -> None:
         """Give all free memory back if it is too much."""
-        if self.nbytes > MOST_KEPT and self.free_nbytes > MOST_KEPT:
+        free = sum([size * len(blocks) for size, blocks in list(self._free.items())])
+        if free + sum([block.size for block in list(self._dropped)]) > MOST_KEPT:
             self.give_back()
 
     def give_back(self) -> bool:
         """Give all free memory back to CUDA, which waits for the device; return whether any was."""
         with self._lock.held:
-            before = self.nbytes
             self._reuse(len(self._dropped))
             given, self._free = self._free, {}
             for size, memories in given.items():
                 self.nbytes -= size * len(memories)
                 for memory in memories:
                     self._blocks.pop(memory.ptr, None)
-            return self.nbytes < before
+            return any(given.values())
 
     def after_fork(self) -> None:
-        """Make the memory private in a forked child; it would write into its parent's."""
-        make_private((start, start + block.size) for start, block in self._blocks.items())
+        """Replace the memory in a forked child by private copies at the same addresses.
 
-
-def make_private(ranges: Iterable[tuple[int, int]]) -> None:
-    """Replace the pages of address ranges by private copies at the same addresses.
-
-    The driver maps page-locked memory shared, so that a forked child would write into the memory of
-    its parent. All arrays over it stay valid. What the parent writes while this runs may be copied.
-    Raises an OSError if the pages cannot be replaced.
-    """
-    library = ctypes.CDLL(None, use_errno=True)
-    library.mmap.restype = ctypes.c_void_p
-    library.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
-    page = mmap.PAGESIZE
-    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_FIXED
-    end = 0
-    for start, stop in sorted(ranges):
-        # Small blocks may share a page.
-        at, end = max(start // page * page, end), max(-(-stop // page) * page, end)
-        for piece in range(at, end, _PIECE):
-            nbytes = min(_PIECE, end - piece)
-            contents = ctypes.string_at(piece, nbytes)
-            found = library.mmap(piece, nbytes, mmap.PROT_READ | mmap.PROT_WRITE, flags, -1, 0)
-            if found != piece:
+        The driver maps it shared, so that the child would write into the memory of its parent. What
+        the parent writes while this runs may be copied. Raises an OSError if pages cannot be
+        replaced.
+        """
+        library = ctypes.CDLL(None, use_errno=True)
+        library.mmap.restype = ctypes.c_void_p
+        numbers = [ctypes.c_int] * 3
+        library.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *numbers, ctypes.c_long]
+        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_FIXED
+        for start, block in self._blocks.items():
+            # Small blocks may share a page, which is copied for each.
+            first = start // mmap.PAGESIZE * mmap.PAGESIZE
+            nbytes = -(-(start + block.size - first) // mmap.PAGESIZE) * mmap.PAGESIZE
+            contents = ctypes.string_at(first, nbytes)
+            found = library.mmap(first, nbytes, mmap.PROT_READ | mmap.PROT_WRITE, flags, -1, 0)
+            if found != first:
                 raise OSError(ctypes.get_errno(), "page-locked memory cannot be made private")
-            ctypes.memmove(piece, contents, nbytes)
+            ctypes.memmove(first, contents, nbytes)

@@ -18,7 +18,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import partial, partialmethod
 from operator import index
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
@@ -85,7 +85,6 @@ class SimulatedBackend(NumpyHome, Accelerator):
     uploaded_bytes: int
     downloaded_bytes: int
     peer_bytes: int
-    pulls = True
     can_share = True
 
     def __init__(self, number: int) -> None:
@@ -278,12 +277,9 @@ class SimulatedBackend(NumpyHome, Accelerator):
         owner = buffer if buffer.base is None else buffer.base
         return id(buffer) in self._roots or not _is_charged(owner)
 
-    def can_hold(self, nbytes: int) -> bool:
-        return nbytes <= self._bound()
-
-    def lacking(self, nbytes: int) -> int:
+    def room(self) -> tuple[float, float]:
         bound = self._bound()
-        return 0 if bound == math.inf else max(self.used_nbytes + nbytes - int(bound), 0)
+        return (bound if bound == math.inf else bound - self.used_nbytes), bound
 
     def _bound(self) -> float:
         return min(math.inf if bound is None else bound for bound in (self._capacity, self._limit))
@@ -324,25 +320,22 @@ class SimulatedBackend(NumpyHome, Accelerator):
             self.host_allocations += 1
         return super().allocate(nbytes, zeroed=zeroed)
 
-    def upload(self, host: NDArray[np.uint8], buffer: NDArray[np.uint8]) -> None:
+    def _copy(
+        self, count: str, nbytes: str, source: NDArray[np.uint8], target: NDArray[np.uint8]
+    ) -> None:
+        """Copy and count, after the computations in shared memory."""
         if self._last is not None:
             self._last.wait()
         with self._lock.held:
             if self._countdowns:
                 self._count_down("transfer")
-            self.uploads += 1
-            self.uploaded_bytes += host.nbytes
-        buffer[:] = host
+            counts = vars(self)
+            counts[count] += 1
+            counts[nbytes] += source.nbytes
+        target[:] = source
 
-    def download(self, buffer: NDArray[np.uint8], host: NDArray[np.uint8]) -> None:
-        if self._last is not None:
-            self._last.wait()
-        with self._lock.held:
-            if self._countdowns:
-                self._count_down("transfer")
-            self.downloads += 1
-            self.downloaded_bytes += host.nbytes
-        host[:] = buffer
+    upload = partialmethod(_copy, "uploads", "uploaded_bytes")
+    download = partialmethod(_copy, "downloads", "downloaded_bytes")
 
     def reaches(self, other: object) -> bool:
         return isinstance(other, SimulatedBackend)
@@ -353,11 +346,7 @@ class SimulatedBackend(NumpyHome, Accelerator):
         """Copy from another device; from another simulated one without the host."""
         if self.reaches(other):
             other.finish(contents)
-            with self._lock.held:
-                self._count_down("transfer")
-                self.peer_copies += 1
-                self.peer_bytes += contents.nbytes
-            buffer[:] = contents
+            self._copy("peer_copies", "peer_bytes", contents, buffer)
         else:
             super().copy_from(other, contents, buffer)
 

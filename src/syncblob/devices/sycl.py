@@ -19,9 +19,9 @@ from syncblob._dtypes import is_bfloat16
 from syncblob._formatting import human_bytes
 from syncblob._layout import Layout
 from syncblob.devices.array_library import LibraryHome, Namespace
-from syncblob.devices.base import ENDING, Push
+from syncblob.devices.base import ENDING
 from syncblob.devices.device import Device
-from syncblob.errors import DeviceMismatchError, NoDeviceError
+from syncblob.errors import NoDeviceError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 
 _PROTOCOL = "__sycl_usm_array_interface__"
+
 
 # Functions that compute float16 less precisely than NumPy, or not at all, in dpnp 0.20.
 _IN_SINGLE = frozenset(
@@ -206,11 +207,7 @@ class SyclBackend(LibraryHome):
 
     def wrap(self, array: Any) -> Any:
         if self.device_of(array) != self.device:
-            raise DeviceMismatchError(
-                f"expected an array on {self.device}, got one of shape {array.shape} on "
-                f"{self.device_of(array)}; arrays are not copied between accelerators: copy it "
-                "through the host"
-            )
+            raise self.mismatch(array)
         if not array.size:
             # An array without elements may lie at an invalid address.
             return self.allocate(0)
@@ -267,17 +264,6 @@ class SyclBackend(LibraryHome):
         if host.nbytes:
             self._queue.memcpy(host, self._usm(buffer), host.nbytes)
 
-    def push(self, host: NDArray[np.uint8], buffer: Any, stream: Any) -> Push:
-        """Start an upload on a queue, after all work; None is the queue of the device.
-
-        Raises TypeError if `stream` is something else.
-        """
-        queue = self._queue if stream is None else stream
-        if not isinstance(queue, type(self._queue)):
-            raise TypeError(f"expected a dpctl.SyclQueue or None, got {stream!r}")
-        usm, earlier = self._usm(buffer), self._queue.submit_barrier()
-        return _SyclPush(queue.memcpy_async(usm, host, host.nbytes, [earlier]), (usm, host))
-
     def synchronize(self) -> None:
         self._queue.wait()
 
@@ -307,25 +293,3 @@ class _Owner:
         described = {"version": 1, "syclobj": queue, "data": (address, False), "offset": 0}
         described |= {"shape": (nbytes,), "strides": None, "typestr": "|u1"}
         self.__sycl_usm_array_interface__ = described
-
-
-class _SyclPush(Push):
-    """An upload that runs, and the memory that it uses."""
-
-    def __init__(self, event: Any, memory: Any) -> None:
-        self._event = event
-        self._used = memory
-        self._process = os.getpid()
-
-    def order(self) -> bool:
-        """Wait: later work on dpnp's queue takes no events of others."""
-        self.wait()
-        return True
-
-    def wait(self) -> None:
-        """Block until the upload has run."""
-        if self._process == os.getpid():
-            self._event.wait()
-        self._used = None
-
-    __del__ = wait

@@ -117,16 +117,15 @@ def parameters_to_tensors(module: torch.nn.Module) -> None:
 
 def _require_convertible(name: str, parameter: torch.nn.Parameter) -> None:
     """Raise unless a parameter can be moved to a Blob."""
-    kind = type(parameter)
-    if kind not in {torch.nn.Parameter, BlobParameter}:
-        problem = f"a {kind.__name__}"
-    elif parameter.is_meta or parameter.layout is not torch.strided:
-        problem = f"one of {parameter.layout} on {parameter.device}, without such memory"
-    elif parameter.dtype not in _DTYPES:
-        problem = f"one of {parameter.dtype}, which no Blob has beside a gradient"
-    else:
-        return
-    raise TypeError(
-        f"{name}: expected a torch.nn.Parameter with dense memory and a gradient, got {problem}; "
-        "call lazy modules once before; submodules can be converted one by one"
-    )
+    kind, dense = type(parameter), parameter.layout is torch.strided and not parameter.is_meta
+    if (
+        kind not in {torch.nn.Parameter, BlobParameter}
+        or parameter.dtype not in _DTYPES
+        or not dense
+    ):
+        raise TypeError(
+            f"{name}: expected a torch.nn.Parameter with dense memory and a gradient, of a dtype "
+            f"that Blobs have, got a {kind.__name__} of {parameter.dtype}, {parameter.layout}, on "
+            f"{parameter.device}; call lazy modules once before; submodules can be converted one "
+            "by one"
+        )

@@ -8,12 +8,11 @@ from typing import Any
 
 import numpy as np
 import torch.utils.dlpack
-from torch.nn.utils.rnn import PackedSequence
 from torch.utils.data import default_collate
 from torch.utils.data._utils.collate import default_collate_fn_map  # documented there
 
 from syncblob._blob import Blob
-from syncblob.calls.nested import instances, mapped
+from syncblob.calls.nested import mapped
 from syncblob.devices import CPU, Device, home_of
 
 __all__ = ["BlobLoader", "collate", "to_blobs"]
@@ -55,10 +54,10 @@ def to_blobs(batch: Any, device: Device | str | None = None) -> Any:
 
     For hooks such as Lightning's ``transfer_batch_to_device``; `BlobLoader` calls it.
 
-    Raises TypeError if Blobs do not support the dtype of an array, or the batch has a
-    PackedSequence; BufferError, RuntimeError if torch does not export a tensor, such as a sparse,
-    conjugated or float8 one; ValueError if a tensor is on a device that Blobs do not support, such
-    as meta; NoDeviceError if the device is not available.
+    Raises TypeError if Blobs do not support the dtype of an array; BufferError, RuntimeError if
+    torch does not export a tensor, such as a sparse, conjugated or float8 one; ValueError if a
+    tensor is on a device that Blobs do not support, such as meta; NoDeviceError if the device is
+    not available.
 
     Parameters
     ----------
@@ -80,11 +79,6 @@ def to_blobs(batch: Any, device: Device | str | None = None) -> Any:
     def replace(x: Any) -> Any:
         return _blob_of(x, target) if isinstance(x, (Blob, torch.Tensor, np.ndarray)) else x
 
-    for packed in instances(batch, PackedSequence):
-        raise TypeError(
-            f"torch uses a {type(packed).__name__} of tensors only; put its data and batch_sizes, "
-            "or padded sequences and their lengths, in the batch"
-        )
     return mapped(batch, replace)
 
 

@@ -92,9 +92,6 @@ def can_adopt(array: Any, home: Home) -> bool:
     if type(array) is np.ndarray and array.flags.carray and array.dtype in SUPPORTED:
         # The usual case.
         return True
-    if array.ndim == 1 and home.strides(array)[0] > array.dtype.itemsize:
-        # The array has gaps.
-        return False
     return _obstacle(array, None, home) is None
 
 

@@ -39,14 +39,3 @@ def to_ndarray(
         array = memory.elements(side, layout, "__array__")
         return array.astype(dtype) if convert else array.copy()
     return memory.export(side, access, layout, "__array__", NUMPY)
-
-
-def fill_missing(array: NDArray[Any], dtype: DTypeLike | None, value: Any) -> NDArray[Any]:
-    """Return an array with a value in place of NaN, in another dtype; see `Blob.to_numpy`."""
-    wanted = array.dtype if dtype is None else np.dtype(dtype)
-    missing = array != array  # noqa: PLR0124  # NaN alone differs from itself
-    if missing.any():
-        # Objects are stored as they are, and before a conversion to integers no NaN may be left.
-        array = array.astype(object if wanted.hasobject else array.dtype)
-        array[missing] = value
-    return array.astype(wanted, copy=False)

@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from contextvars import Context
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -157,18 +157,24 @@ def _memory_over(block: _Block, device: Device | str | None) -> SyncedMemory:
     return memory
 
 
-def _attach_block(name: str) -> SharedMemory:
-    """Attach without becoming responsible for unlinking the block."""
+@cache
+def _attached_type() -> type[SharedMemory]:
+    """Make the type of an attached block, once: without a GIL, Python 3.13 frees no class."""
     from multiprocessing.shared_memory import SharedMemory
 
     class Attached(SharedMemory):
         def unlink(self) -> None:
             """No-op; otherwise the constructor would unlink the block if mapping it fails."""
 
+    return Attached
+
+
+def _attach_block(name: str) -> SharedMemory:
+    """Attach without becoming responsible for unlinking the block."""
     if sys.version_info >= (3, 13):
-        return Attached(name, track=False)
+        return _attached_type()(name, track=False)
     with _hide_from_tracker():
-        return Attached(name)
+        return _attached_type()(name)
 
 
 @contextmanager

@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
-import numpy as np
-
-from syncblob.arrays.foreign import OrdinaryOperand
 from syncblob.devices.base import protocols
 from syncblob.interop import export_cuda, export_dlpack, export_numpy
 from syncblob.memory import CONST, OVERWRITE, Access, Head, SyncedMemory
@@ -19,7 +16,7 @@ if TYPE_CHECKING:
     from syncblob.devices import Side
 
 
-class SideView(OrdinaryOperand):
+class SideView:
     """One side of a Blob, for other libraries to read, write or overwrite.
 
     It supports the protocols of that side: DLPack, ``__array__`` if NumPy can access the memory,
@@ -67,24 +64,6 @@ class SideView(OrdinaryOperand):
         if not home.native:
             raise TypeError(f"NumPy cannot reach memory on {home.device}; use .cpu")
         return export_numpy.to_ndarray(memory, layout, dtype, copy, side=side, access=self._access)
-
-    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        """Let a ufunc without Blobs read and write this side as an ndarray, which it returns.
-
-        NotImplemented if NumPy cannot access the memory.
-        """
-        memory, side, _ = self._what()
-        if not memory.home(side).native:
-            return NotImplemented
-
-        def array(x: Any) -> Any:
-            if isinstance(x, tuple):  # of arrays to write
-                return tuple(map(array, x))
-            return np.asarray(x) if isinstance(x, SideView) else x
-
-        arrays = [array(x) for x in inputs]
-        keywords = {name: array(x) for name, x in kwargs.items()}
-        return getattr(ufunc, method)(*arrays, **keywords)
 
     def __dlpack__(self, **request: Any) -> Any:
         """Export this side through DLPack; the keywords are those of ``Blob.__dlpack__``."""

@@ -194,15 +194,14 @@ def push(ledger: Ledger, side: Side, stream: object, start: int, stop: int, reas
 def pull(ledger: Ledger, origin: Side, start: int, stop: int, reason: str) -> bool:
     """Start to download the bytes of a range that the host lacks and an accelerator holds.
 
-    Returns False if the device cannot, if aliases may write them, or if more has to come along.
+    Returns False if the memory is shared, if aliases may write, or if more has to come along.
     """
     ledger.await_uploads(Side.HOST, MUTABLE, start, stop)
     accelerator: Any = ledger.buffers.home(origin)
     aliased = ledger.loans.writers(start, stop)
     nbytes = ledger.spans.nbytes
     more = nbytes <= changes.SMALL and stop - start < nbytes
-    pulls = accelerator.pulls and not accelerator.shared
-    if not pulls or aliased or more or ledger.watch is not None:
+    if accelerator.shared or aliased or more or ledger.watch is not None:
         return False
     commit(ledger, _plan_push, origin, CONST, start, stop, reason, (Side.HOST, None))
     return True

@@ -155,7 +155,7 @@ def make_room(home: Accelerator, reason: str, needed: int) -> bool:
 def _evict(home: Accelerator, reason: str, needed: int) -> bool:
     """Evict the windows with the highest scores that can be, until the bytes needed may fit."""
     settle()
-    lacking, freed = home.lacking(needed), 0
+    lacking, freed = needed - home.room()[0], 0
     refusal: Exception | None = None
     for ledger, *place in _candidates(home):
         try:

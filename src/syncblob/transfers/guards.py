@@ -49,15 +49,25 @@ _counting = Lock()
 
 
 class Guard(ContextDecorator):
-    """A reusable context manager and decorator; blocks may nest, also in several threads.
+    """A limit on transfers, or on the device of operations: a context manager and a decorator.
 
-    Each ``with`` statement and each call of a decorated function is a new block. A block applies to
-    its own context until it ends: the thread or asyncio task that runs it, and tasks started in it.
-    The guards of all running blocks apply. A generator may be closed or finalised in another
-    context than it began: that ends the innermost block of this guard there, or else its latest.
+    It can be reused, and blocks may nest, also in several threads. Each ``with`` statement and each
+    call of a decorated function is a new block, which counts from zero. It applies to its own
+    context until it ends: the thread or asyncio task that runs it, and tasks started in it. The
+    guards of all running blocks apply. A generator may be closed or finalised in another context
+    than it began: that ends the innermost block of this guard there, or else its latest.
     """
 
-    def __init__(self) -> None:
+    def __init__(
+        self,
+        max_count: int | None = None,
+        max_bytes: int | None = None,
+        device: Device | None = None,
+    ) -> None:
+        self._max_count = max_count
+        self._max_bytes = max_bytes
+        # The device that operations must run on.
+        self.device = device
         # The running blocks of all contexts.
         self._blocks: list[_Block] = []
         self._latest = _Block()
@@ -85,7 +95,7 @@ class Guard(ContextDecorator):
             raise TypeError(
                 f"expected a function to guard, got {function!r}; of a class, decorate the methods"
             )
-        if _is_one_of(function, inspect.isgeneratorfunction, inspect.isasyncgenfunction):
+        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
             name = getattr(function, "__qualname__", repr(function))
             raise TypeError(
                 f"expected a function that returns when its work is done, got the generator "
@@ -93,7 +103,7 @@ class Guard(ContextDecorator):
                 "those of its lines that do not yield"
             )
         call: Any = function
-        if not _is_one_of(function, inspect.iscoroutinefunction):
+        if not inspect.iscoroutinefunction(function):
             return super().__call__(function)
 
         @functools.wraps(call)
@@ -106,41 +116,23 @@ class Guard(ContextDecorator):
     def _begin(self, block: _Block) -> None:
         self._blocks.append(block)
         self._latest = block
+        if self.device is not None:
+            supervisors.add(block)
 
     def _end(self, block: _Block) -> None:
         block.over = True
-        running_guards.set(_running_blocks())
-        with suppress(ValueError):
-            self._blocks.remove(block)
-        self._latest = block
+        try:
+            running_guards.set(_running_blocks())
+            with suppress(ValueError):
+                self._blocks.remove(block)
+            self._latest = block
+        finally:
+            supervisors.discard(block)
 
     def _innermost(self) -> _Block | None:
         """Return the innermost running block of this guard in this context."""
         blocks = [block for guard, block in _running_blocks() if guard is self]
         return blocks[-1] if blocks else None
-
-
-def _running_blocks() -> tuple[tuple[Guard, _Block], ...]:
-    """Return the running blocks of this context, without those ended in another context."""
-    return tuple(pair for pair in running_guards.get() if not pair[1].over)
-
-
-def _is_one_of(function: Callable[..., Any], *kinds: Callable[[object], bool]) -> bool:
-    """Return whether a function, or the ``__call__`` of an object, is of one of these kinds."""
-    called = type(function).__call__
-    return any(is_kind(function) or is_kind(called) for is_kind in kinds)
-
-
-# --- limits on transfers -------------------------------------------------------------------------
-
-
-class TransferGuard(Guard):
-    """A limit on transfers; each block counts from zero."""
-
-    def __init__(self, max_count: int | None, max_bytes: int | None) -> None:
-        super().__init__()
-        self._max_count = max_count
-        self._max_bytes = max_bytes
 
     @property
     def count(self) -> int:
@@ -162,7 +154,15 @@ class TransferGuard(Guard):
         return ""
 
 
-def no_transfers() -> TransferGuard:
+def _running_blocks() -> tuple[tuple[Guard, _Block], ...]:
+    """Return the running blocks of this context, without those ended in another context."""
+    return tuple(pair for pair in running_guards.get() if not pair[1].over)
+
+
+# --- limits on transfers -------------------------------------------------------------------------
+
+
+def no_transfers() -> Guard:
     """Forbid transfers inside a ``with`` block or a decorated function; see `max_transfers`.
 
     An access that needs one raises a TransferGuardError with its line, and nothing changes.
@@ -178,10 +178,10 @@ def no_transfers() -> TransferGuard:
     ...
     syncblob.errors.TransferGuardError: no transfers allowed here, and gpu_data needs ...
     """
-    return TransferGuard(0, None)
+    return Guard(0)
 
 
-def max_transfers(count: int | None = None, bytes: int | None = None) -> TransferGuard:  # noqa: A002  # named after what it limits
+def max_transfers(count: int | None = None, bytes: int | None = None) -> Guard:  # noqa: A002  # named after what it limits
     """Limit the transfers inside a ``with`` block, or in each call of a decorated function.
 
     Parameters
@@ -193,7 +193,7 @@ def max_transfers(count: int | None = None, bytes: int | None = None) -> Transfe
 
     Returns
     -------
-    TransferGuard
+    Guard
         It can be reused, nested, and used by several threads at once; each block counts from zero.
         Its `count` and `nbytes` are those of the block. An access that would exceed a limit raises
         a TransferGuardError with its line, and nothing changes.
@@ -218,7 +218,7 @@ def max_transfers(count: int | None = None, bytes: int | None = None) -> Transfe
             "max_transfers needs a count or a number of bytes, which are non-negative integers, "
             f"got count={count!r}, bytes={bytes!r}"
         )
-    return TransferGuard(count, bytes)
+    return Guard(count, bytes)
 
 
 def count_transfer(direction: str, nbytes: int, reason: str, name: str) -> Sequence[_Block]:
@@ -230,7 +230,7 @@ def count_transfer(direction: str, nbytes: int, reason: str, name: str) -> Seque
     # Threads may run in one context: no other transfer is checked before this one is counted.
     with _counting.held:
         for guard, block in running_guards.get():
-            if isinstance(guard, TransferGuard) and not block.over:
+            if not block.over:
                 limit = guard.limit_for(block, nbytes)
                 if limit:
                     break
@@ -262,25 +262,7 @@ def uncount_transfer(blocks: Sequence[_Block], nbytes: int) -> None:
 # --- the device of operations --------------------------------------------------------------------
 
 
-class DeviceGuard(Guard):
-    """The `device` that operations must run on."""
-
-    def __init__(self, device: Device) -> None:
-        super().__init__()
-        self.device: Device = device
-
-    def _begin(self, block: _Block) -> None:
-        super()._begin(block)
-        supervisors.add(block)
-
-    def _end(self, block: _Block) -> None:
-        try:
-            super()._end(block)
-        finally:
-            supervisors.discard(block)
-
-
-def compute_only_on(device: Device | str) -> DeviceGuard:
+def compute_only_on(device: Device | str) -> Guard:
     """Forbid operations on other devices inside a ``with`` block, or in a decorated function.
 
     Operations are operators, functions of the array API, of NumPy and of PyTorch, assignments,
@@ -298,7 +280,7 @@ def compute_only_on(device: Device | str) -> DeviceGuard:
 
     Returns
     -------
-    DeviceGuard
+    Guard
         It can be reused, nested, and used by several threads at once. An operation that would run
         elsewhere raises a DeviceGuardError with its line, and nothing changes.
 
@@ -314,7 +296,7 @@ def compute_only_on(device: Device | str) -> DeviceGuard:
     ...
     syncblob.errors.DeviceGuardError: only simulated:0 may compute here, and multiply would ...
     """
-    return DeviceGuard(home_of(device).device)
+    return Guard(device=home_of(device).device)
 
 
 def require_device(device: Device, name: str, advice: str = "") -> None:
@@ -324,7 +306,7 @@ def require_device(device: Device, name: str, advice: str = "") -> None:
     """
     for guard, block in running_guards.get():
         if (
-            type(guard) is DeviceGuard
+            guard.device is not None
             # Comparing them takes time, and they are usually one object.
             and guard.device is not device
             and guard.device != device

@@ -1,107 +1,34 @@
-"""The log of transfers, with its totals and the problems it finds."""
+"""The log of transfers, with its totals."""
 
 from __future__ import annotations
 
 import operator
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, overload
 
 from syncblob._formatting import noun, quantity
 from syncblob._locks_lost_in_fork import Lock
 from syncblob._source_lines import Place, SourceLine, user_line
 from syncblob.devices import Device, supervisors
 from syncblob.devices.timed_computations import watchers
-from syncblob.transfers.copies import EVICTION, Transfer, close_log, open_log
+from syncblob.transfers.copies import Transfer, close_log, open_log
+from syncblob.transfers.problems import Problem, bytes_of, groups, many_small, ping_pongs, thrashing
 from syncblob.transfers.timeline import draw
 
 if TYPE_CHECKING:
     from syncblob.devices.base import Moment
 
-_Key = TypeVar("_Key")
-
-# Fewer alternations are ordinary: one transfer there, and one back.
-_ALTERNATIONS = 4
-
-# The attributes of the log in `to_dict`, and the types that it has as text.
+# The attributes of the log in `to_dict`.
 _TOTALS = (
     *("uploads", "uploaded_bytes", "downloads", "downloaded_bytes", "peer_copies", "peer_bytes"),
     *("seconds", "avoided", "avoided_bytes", "shared", "shared_bytes"),
 )
-_TEXTS = (SourceLine, Device)
 
 _DIRECTIONS = ("upload", "download", "peer")
 _COUNTED = (*_DIRECTIONS, "avoided", "shared")
-
-# So many transfers of at most so many bytes, for one line, are reported: each takes about as long
-# as one byte does.
-_MANY, _SMALL = 32, 1 << 12
-
-# The parts of one memory among which alternations are looked for at a time.
-_MOST_PARTS = 32
-
-
-class PingPong(NamedTuple):
-    """Two lines of code that transfer the contents of one memory back and forth.
-
-    `transfers` is the number of these transfers, and `nbytes` that of their bytes.
-    """
-
-    upload_line: SourceLine
-    download_line: SourceLine
-    transfers: int
-    nbytes: int
-
-    def __str__(self) -> str:
-        """Describe the ping-pong in one line."""
-        return (
-            f"{self.transfers} transfers of {self.nbytes} bytes to and fro between "
-            f"{self.upload_line.describe()} (upload) and "
-            f"{self.download_line.describe()} (download)"
-        )
-
-
-class Thrashing(NamedTuple):
-    """A line of code that brings back what is evicted again and again.
-
-    `blobs` is the number of Blobs, `uploads` and `nbytes` are those that brought them back.
-    """
-
-    line: SourceLine
-    blobs: int
-    uploads: int
-    nbytes: int
-
-    def __str__(self) -> str:
-        """Describe it in one line."""
-        return (
-            f"{self.uploads} uploads of {self.nbytes} bytes bring back "
-            f"{quantity(self.blobs, 'Blob')} that had been evicted, at {self.line.describe()}"
-        )
-
-
-class ManySmall(NamedTuple):
-    """A line of code that makes many small transfers, of one direction and for one reason.
-
-    `transfers`, `nbytes` and `seconds` are the number of them, their bytes and their time.
-    """
-
-    line: SourceLine
-    direction: str
-    reason: str
-    transfers: int
-    nbytes: int
-    seconds: float
-
-    def __str__(self) -> str:
-        """Describe it in one line."""
-        return (
-            f"{self.transfers} x {noun(self.direction)}, {self.nbytes} bytes in "
-            f"{self.seconds * 1e3:.3f} ms, for {self.reason} at {self.line.describe()}; "
-            "one transfer of all of them takes about as long as one of these"
-        )
 
 
 class Operation(NamedTuple):
@@ -120,7 +47,7 @@ class Operation(NamedTuple):
 
 def _read(entry: list[Any]) -> Transfer:
     """Return the transfer of an entry of a log. Several threads may read it at once."""
-    made, arrival = entry
+    made, arrival, _ = entry
     if type(made.line) is not SourceLine:
         because = made.because and made.because()
         made = entry[0] = made._replace(line=Place(*made.line).line, because=because)
@@ -137,19 +64,6 @@ def _total(part: int, direction: str, description: str) -> Any:
     return property(lambda log: log._totals[direction][part], doc=description)  # noqa: SLF001  # of this file
 
 
-def _bytes_of(transfers: Iterable[Transfer]) -> int:
-    return sum(transfer.nbytes for transfer in transfers)
-
-
-def _groups(
-    transfers: Iterable[Transfer], key: Callable[[Transfer], _Key]
-) -> dict[_Key, list[Transfer]]:
-    groups: dict[_Key, list[Transfer]] = {}
-    for transfer in transfers:
-        groups.setdefault(key(transfer), []).append(transfer)
-    return groups
-
-
 class TransferLog:
     """A sequence of the transfers made while it was open, in order; a context manager.
 
@@ -163,15 +77,16 @@ class TransferLog:
     """
 
     def __init__(self, *, operations: bool = False, last: int | None = None) -> None:
-        # Each with the function that tells when it arrived, until that is known.
+        # Each with the function that tells when it arrived, until that is known, and whether it
+        # brought back what an eviction had taken away.
         self._entries: deque[list[Any]] = deque(maxlen=last)
         # The number and the bytes of what is counted.
         self._totals: dict[str, tuple[int, int]] = dict.fromkeys(_COUNTED, (0, 0))
         self.seconds: float = 0.0
         # Each without its times, and what tells its beginning and its end, until they are known.
         self._operations: deque[list[Any]] = deque(maxlen=last)
-        # The number of transfers before each, the memory and the range.
-        self._evictions: deque[tuple[int, int, int, int]] = deque(maxlen=last)
+        # The ranges that evictions have taken away, by memory.
+        self._evicted: dict[int, list[tuple[int, int]]] = {}
         self._watches = operations
         self._open = False
         self._lock = Lock()
@@ -215,7 +130,7 @@ class TransferLog:
         with self._lock.held:
             self.count(made.direction, made.nbytes)
             self.seconds += made.seconds
-            self._entries.append([made, arrival])
+            self._entries.append([made, arrival, self._brings_back(made)])
 
     def _add_operation(self, device: Device, name: str, start: Moment, end: Moment) -> None:
         entry = [Operation(name, device, user_line(), 0, 0), (start, end)]
@@ -225,7 +140,16 @@ class TransferLog:
     def add_eviction(self, memory: int, start: int, stop: int) -> None:
         """Record that a range of a memory has left an accelerator to make room."""
         with self._lock.held:
-            self._evictions.append((self._sum(0), memory, start, stop))
+            self._evicted.setdefault(memory, []).append((start, stop))
+
+    def _brings_back(self, made: Transfer) -> bool:
+        ranges = self._evicted.get(made.memory)
+        if ranges is None or made.direction == "download":
+            return False
+        first, last = made.offset, made.offset + made.nbytes
+        rest = [(start, stop) for start, stop in ranges if stop <= first or last <= start]
+        self._evicted[made.memory] = rest
+        return len(rest) < len(ranges)
 
     def __len__(self) -> int:
         """Return the number of transfers in the log."""
@@ -287,68 +211,21 @@ class TransferLog:
     def _sum(self, part: int) -> int:
         return sum([self._totals[direction][part] for direction in _DIRECTIONS])
 
-    def ping_pongs(self) -> list[PingPong]:
-        """Return the pairs of lines that transfer the contents of one memory back and forth.
+    def problems(self) -> list[Problem]:
+        """Return what costs time, by the bytes: ping-pong, thrashing and many small transfers.
 
-        A pair is reported if uploads for one line and downloads for the other have alternated at
-        least four times in a row, each over some of the bytes of the one before. Transfers that
-        an alias adds between them are left out, and so are copies between accelerators. For
-        evictions see `thrashing`.
+        Ping-pong are uploads for one line and downloads for another that alternate at least four
+        times in a row, each over some of the bytes of the one before. Transfers that an alias adds
+        between them are left out, and so are copies between accelerators. Thrashing is what brings
+        back Blobs that evictions have taken away at least twice. Many small transfers, such as
+        those of `Blob.item` in a loop, are at least 32 of one line, of at most 4 KiB each.
         """
-        moved = [
-            transfer
-            for transfer in self
-            if transfer.memory
-            and transfer.direction != "peer"
-            and not transfer.reason.startswith(EVICTION)
-        ]
-        found: dict[tuple[SourceLine, SourceLine], list[Transfer]] = {}
-        for transfers in _groups(moved, attrgetter("memory")).values():
-            for run in _alternations(_leave_out_repeats(transfers)):
-                if len(run) >= _ALTERNATIONS:
-                    download, upload = sorted(run[:2], key=attrgetter("direction"))
-                    found.setdefault((upload.line, download.line), []).extend(run)
-        pairs = [PingPong(*lines, len(run), _bytes_of(run)) for lines, run in found.items()]
-        return sorted(pairs, key=lambda pair: -pair.transfers)
-
-    def thrashing(self) -> list[Thrashing]:
-        """Return the lines that bring back Blobs which evictions have taken away at least twice."""
         with self._lock.held:
-            transfers, before = list(self), self._sum(0) - len(self)
-            evictions = [each for each in self._evictions if each[0] >= before]
-        gone: dict[int, list[tuple[int, int]]] = {}
-        brought: dict[int, list[Transfer]] = {}
-        for number, transfer in enumerate(transfers, before):
-            while evictions and evictions[0][0] <= number:
-                _, memory, start, stop = evictions.pop(0)
-                gone.setdefault(memory, []).append((start, stop))
-            first, last = transfer.offset, transfer.offset + transfer.nbytes
-            away = gone.get(transfer.memory, [])
-            rest = [(start, stop) for start, stop in away if stop <= first or last <= start]
-            if transfer.direction != "download" and len(rest) < len(away):
-                gone[transfer.memory] = rest
-                brought.setdefault(transfer.memory, []).append(transfer)
-        again = [
-            x for uploads in brought.values() if len(uploads) >= _ALTERNATIONS / 2 for x in uploads
-        ]
-        found = [
-            Thrashing(line, len({x.memory for x in of}), len(of), _bytes_of(of))
-            for line, of in _groups(again, attrgetter("line")).items()
-        ]
-        return sorted(found, key=lambda each: -each.nbytes)
-
-    def many_small(self) -> list[ManySmall]:
-        """Return the lines that make many small transfers, such as `Blob.item` in a loop.
-
-        A line is reported if it makes at least 32 of at most 4 KiB each.
-        """
-        small = [transfer for transfer in self if transfer.nbytes <= _SMALL]
-        lines = [
-            ManySmall(*key, len(of), _bytes_of(of), sum(each.seconds for each in of))
-            for key, of in _groups(small, attrgetter("line", "direction", "reason")).items()
-            if len(of) >= _MANY
-        ]
-        return sorted(lines, key=lambda each: -each.transfers)
+            entries = list(self._entries)
+        transfers = [_read(entry) for entry in entries]
+        brought_back = [entry[0] for entry in entries if entry[2]]
+        found = [*ping_pongs(transfers), *thrashing(brought_back), *many_small(transfers)]
+        return sorted(found, key=lambda problem: -problem.nbytes)
 
     def summary(self) -> str:
         """Return a text with the totals, the lines that moved most, and the problems found."""
@@ -360,20 +237,18 @@ class TransferLog:
         parts = [totals]
         if len(self) < count:
             parts.append(f"  the last {len(self)} of {quantity(count, 'transfer')}:")
-        groups = _groups(self, attrgetter("direction", "reason", "line", "name"))
-        for key, of in sorted(groups.items(), key=lambda group: -_bytes_of(group[1])):
+        rows = groups(self, attrgetter("direction", "reason", "line", "name"))
+        for key, of in sorted(rows.items(), key=lambda row: -bytes_of(row[1])):
             direction, reason, line, name = key
             named = f" of {name}" if name else ""
             parts.append(
-                f"  {len(of)} x {noun(direction)}, {_bytes_of(of)} bytes{named} in "
+                f"  {len(of)} x {noun(direction)}, {bytes_of(of)} bytes{named} in "
                 f"{sum(x.seconds for x in of) * 1e3:.3f} ms, for {reason} at {line.describe()}"
             )
             because = next((one.because for one in of if one.because), "")
             if because:
                 parts.append(f"    again at each access, because of {because}")
-        parts += [f"  ping-pong: {pair}" for pair in self.ping_pongs()]
-        parts += [f"  thrashing: {each}" for each in self.thrashing()]
-        parts += [f"  many small: {each}" for each in self.many_small()]
+        parts += [f"  {problem}" for problem in self.problems()]
         return "\n".join(parts)
 
     def to_dict(self) -> dict[str, Any]:
@@ -381,9 +256,7 @@ class TransferLog:
         return {
             **{name: getattr(self, name) for name in _TOTALS},
             "transfers": [_plain(transfer) for transfer in self],
-            "ping_pongs": [_plain(pair) for pair in self.ping_pongs()],
-            "thrashing": [_plain(each) for each in self.thrashing()],
-            "many_small": [_plain(each) for each in self.many_small()],
+            "problems": [{**x._asdict(), "lines": [*map(str, x.lines)]} for x in self.problems()],
             "operations": [_plain(operation) for operation in self.operations],
         }
 
@@ -427,13 +300,11 @@ class TransferLog:
         )
 
 
-def _plain(record: Transfer | Operation | PingPong | Thrashing | ManySmall) -> dict[str, Any]:
-    """Return a record for JSON; the line of a transfer or an operation has three entries."""
-    plain = record._asdict()
-    if isinstance(record, (Transfer, Operation)):
-        line = plain.pop("line")
-        plain |= {"filename": line.filename, "lineno": line.lineno, "text": line.text}
-    return {name: str(x) if isinstance(x, _TEXTS) else x for name, x in plain.items()}
+def _plain(record: Transfer | Operation) -> dict[str, Any]:
+    """Return a record for JSON; its line has three entries."""
+    plain = {**record._asdict(), "device": str(record.device)}
+    line = plain.pop("line")
+    return {**plain, "filename": line.filename, "lineno": line.lineno, "text": line.text}
 
 
 def record_transfers(*, operations: bool = False, last: int | None = None) -> TransferLog:
@@ -471,43 +342,3 @@ def record_transfers(*, operations: bool = False, last: int | None = None) -> Tr
     if last is not None and operator.index(last) < 1:
         raise ValueError(f"expected a number of transfers to keep, at least 1, or None, got {last}")
     return TransferLog(operations=operations, last=last)
-
-
-def _leave_out_repeats(transfers: list[Transfer]) -> list[Transfer]:
-    """Leave out the transfers that an alias adds before another one in the same direction."""
-    result = []
-    for index, transfer in enumerate(transfers):
-        if transfer.because:
-            later = transfers[index + 1 : index + 1 + _MOST_PARTS]
-            following = next((other for other in later if _overlap(transfer, other)), None)
-            if following is not None and following.direction == transfer.direction:
-                continue
-        result.append(transfer)
-    return result
-
-
-def _alternations(transfers: list[Transfer]) -> Iterator[list[Transfer]]:
-    """Yield the runs in which the same two lines alternate over common bytes."""
-    # A run for each part of the memory in use, the latest last.
-    runs: list[list[Transfer]] = []
-    for transfer in transfers:
-        newest_first = reversed(range(len(runs)))
-        index = next((i for i in newest_first if _overlap(runs[i][-1], transfer)), None)
-        run = [] if index is None else runs.pop(index)
-        turns = bool(run) and transfer.direction != run[-1].direction
-        if turns and (len(run) == 1 or transfer.line == run[-2].line):
-            run.append(transfer)
-        else:
-            yield run
-            run = [run[-1], transfer] if turns else [transfer]
-        runs.append(run)
-        if len(runs) > _MOST_PARTS:
-            yield runs.pop(0)
-    yield from runs
-
-
-def _overlap(first: Transfer, second: Transfer) -> bool:
-    """Return whether two transfers of one memory have bytes in common."""
-    return (
-        first.offset < second.offset + second.nbytes and second.offset < first.offset + first.nbytes
-    )

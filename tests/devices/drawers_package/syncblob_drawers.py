@@ -10,7 +10,6 @@ import numpy as np
 from syncblob import Device, NoDeviceError
 from syncblob.devices import HOST
 from syncblob.devices.array_library import LibraryHome, Namespace
-from syncblob.devices.base import Push
 
 
 class Drawer(LibraryHome):
@@ -42,12 +41,6 @@ class Drawer(LibraryHome):
 
     def download(self, buffer: Any, host: np.ndarray) -> None:
         host[...] = buffer.asnumpy()
-
-    def push(self, host: np.ndarray, buffer: Any, stream: Any) -> Push:
-        if stream is not None:
-            raise TypeError(f"expected stream=None, got {stream!r}")
-        self.upload(host, buffer)
-        return Finished()
 
     def synchronize(self) -> None:
         pass
@@ -97,13 +90,3 @@ class Drawer(LibraryHome):
 
 class Owner:
     """What all views of an alias keep alive."""
-
-
-class Finished(Push):
-    """An upload that has been made."""
-
-    def order(self) -> bool:
-        return True
-
-    def wait(self) -> None:
-        pass

@@ -5,18 +5,7 @@ from __future__ import annotations
 from typing import Any, assert_type
 
 import syncblob
-from syncblob import (
-    Blob,
-    Device,
-    ManySmall,
-    MemoryRow,
-    Operation,
-    PingPong,
-    SourceLine,
-    Thrashing,
-    Transfer,
-    TransferLog,
-)
+from syncblob import Blob, Device, MemoryRow, Operation, Problem, SourceLine, Transfer, TransferLog
 
 assert_type(syncblob.available_devices(), tuple[Device, ...])
 assert_type(syncblob.default_device(), Device)
@@ -40,9 +29,7 @@ for transfer in log:
     assert_type(transfer.line, SourceLine)
 assert_type(log.avoided, int)
 assert_type(log.seconds, float)
-assert_type(log.ping_pongs(), list[PingPong])
-assert_type(log.many_small(), list[ManySmall])
-assert_type(log.thrashing(), list[Thrashing])
+assert_type(log.problems(), list[Problem])
 assert_type(syncblob.memory_summary().rows, list[MemoryRow])
 assert_type(log.operations, list[Operation])
 assert_type(log[0].arrived, float | None)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import array
-import ctypes
 import enum
 import operator
 from collections import deque
@@ -11,7 +10,6 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from decimal import Decimal
 from fractions import Fraction
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -464,15 +462,13 @@ def test_numbers_with_operators_of_their_own_have_their_turn() -> None:
         array.array("i", [1, 5, 3]),
         bytearray(b"\1\5\3"),
         memoryview(b"\1\5\3"),
-        (ctypes.c_int * 3)(1, 5, 3),
-        SimpleNamespace(__array_interface__=np.array([1, 5, 3]).__array_interface__),
         Fraction(2),
         Decimal(2),
         [Fraction(1), None, 10**30],
     ],
     ids=lambda other: type(other).__name__,
 )
-def test_sequences_buffers_and_numbers_are_compared_as_by_an_array(device: str, other: Any) -> None:
+def test_sequences_and_numbers_are_compared_as_by_an_array(device: str, other: Any) -> None:
     x, array = integers(device), np.array([1, 2, 3])
     for apply in (operator.eq, operator.ne):
         result = apply(x, other)

@@ -10,7 +10,6 @@ import copy  # noqa: F401  # for the texts
 import gc
 import pickle  # noqa: F401  # for the texts
 import weakref
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -240,8 +239,6 @@ def test_threads_make_one_memory(device: str) -> None:
 
 # The elements of float64 from which docs/consumers.md promises aligned results.
 LARGE = (16 << 20) // 8
-# An odd number of values, special ones among them.
-VALUES = [0.5, -0.0, 3, -2.5, np.inf, 1, -np.inf, 0.0, 2, np.nan, -1]
 
 # Of NumPy's or syncblob's namespace m, and two of its arrays.
 CREATION = (
@@ -251,19 +248,7 @@ CREATION = (
     "m.full((LARGE, 1), 2.5)",
     "m.zeros_like(m.ones(LARGE))",
 )
-OPERATIONS = (
-    "x + y",
-    "2 - x",
-    "m.reshape(x, (-1, 4)) * y[:4]",
-    "y[:4] * m.reshape(x, (-1, 4))",
-    "x + np.asarray(y)",
-    "np.asarray(y) + x",
-    "np.add(x, y)",
-    "m.reshape(x, (-1, 2)) @ m.reshape(y[:8], (2, 4))",
-    "m.reshape(x, (-1, 2)) @ m.reshape(y[:8], (4, 2)).T",
-    "m.astype(x[: LARGE // 2], 'complex128')",
-    "x.copy()",
-)
+COPIES = ("m.astype(x[: LARGE // 2], 'complex128')", "x.copy()")
 
 
 def check_alignment(text: str, *arrays: np.ndarray) -> None:
@@ -290,26 +275,6 @@ def test_large_arrays_made_on_the_host_are_aligned(text: str) -> None:
         check_alignment(text)
 
 
-@pytest.mark.parametrize(
-    ("text", "guard"), [*((text, use_device) for text in OPERATIONS), ("x + y", xp.compute_only_on)]
-)
-def test_large_results_on_the_host_are_aligned(text: str, guard: Callable[..., Any]) -> None:
-    with guard("cpu"):
-        check_alignment(text, np.arange(LARGE * 1.0), np.arange(LARGE, 0.0, -1))
-
-
-@pytest.mark.parametrize(
-    "name", "acosh expm1 floor_divide log log1p pow remainder round sign tanh".split()
-)
-@pytest.mark.parametrize("dtype", ["float64", "complex128"])
-def test_corrected_functions_compute_the_same_in_large_arrays(name: str, dtype: str) -> None:
-    values = VALUES * 64
-    if dtype == "complex128" and name in {"floor_divide", "remainder"}:
-        dtype, values = "int64", [2, 3, -1, 4, 5] * 64
-    function, few = getattr(xp, name), Blob.asarray(np.array(values, dtype), device="cpu")
-    many = xp.tile(few, (LARGE // few.size + 1,))
-    operands = [(few, many), (xp.flip(few), xp.flip(many))]
-    operands = operands[: function.__code__.co_posonlyargcount]
-    with np.errstate(all="ignore"):
-        expected, result = (function(*each) for each in zip(*operands, strict=True))
-    np.testing.assert_array_equal(result, xp.tile(expected, (many.size // few.size,)))
+@pytest.mark.parametrize("text", COPIES)
+def test_large_copies_on_the_host_are_aligned(text: str) -> None:
+    check_alignment(text, np.arange(LARGE * 1.0))

@@ -20,7 +20,9 @@ DEVICES = ["cpu", "simulated:0"]
 
 def calls(use: Callable[[], Any]) -> list[str]:
     """Return the names of the functions of the package that a use calls."""
-    return [name for file, name in calls_made(use) if file.startswith(FOLDER)]
+    inside = [name for file, name in calls_made(use) if file.startswith(FOLDER)]
+    # Once another test has imported torch.compile, a call leaves it by this function.
+    return [name for name in inside if name != "call_untraced"]
 
 
 def used(device: str) -> Blob:

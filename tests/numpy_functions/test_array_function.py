@@ -383,11 +383,6 @@ SELECTIONS = """
     np.take_along_axis(v, i([7]), 0); np.take_along_axis(m, i([[5]]), 1)
     np.take_along_axis(m, i([[-3]]), 0); np.take_along_axis(m, i([[1]]), 0)
     np.put_along_axis(v, i([5]), 8, 0); np.put_along_axis(m, i([[4], [-5]]), 8, 1)
-    np.choose(i([0, 1]), [v[:2], v[2:4]]); np.choose(i([0, 2]), [v[:2], v[2:4]])
-    np.choose(i([-1, 0]), [v[:2], v[2:4]]); np.choose(i([-1, 3]), [v[:2], v[2:4]], mode='wrap')
-    np.choose(i([-1, 3]), [v[:2], v[2:4]], mode='clip'); np.extract(i([0, 1, 0, 1, 0, 0]), v)
-    np.extract(i([0, 1, 0, 1, 0, 1]), v); np.compress(i([1, 0, 1]), m, axis=0)
-    np.compress(i([0, 1]), m, axis=1)
 """.replace("\n", ";").split(";")
 
 

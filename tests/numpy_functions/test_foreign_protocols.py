@@ -185,13 +185,6 @@ def test_functions_give_who_declines_a_const_array(function, device):
     assert (blob.device, blob.tolist()) == (on(device, A).device, A.tolist())
 
 
-def test_what_asks_for_dtypes_alone_moves_nothing():
-    blob = on("simulated:0", A.astype("f4"))
-    with no_transfers():
-        result = np.result_type(blob, np.ma.masked_array(A, MASK))
-    assert result == A.dtype
-
-
 @pytest.mark.parametrize("device", DEVICES)
 def test_who_raises_for_a_blob_gets_a_const_array(device):
     blob = on(device, A)

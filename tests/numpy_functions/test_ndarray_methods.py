@@ -301,9 +301,6 @@ def test_orders_of_copies_and_of_other_shapes(device, order):
 @pytest.mark.parametrize(
     "repeat",
     [
-        lambda blob, count: np.repeat(blob, count, axis=1),
-        lambda blob, count: np.repeat(blob, [count] * 4, 1),
-        lambda blob, count: blob.repeat(count, axis=1),
         lambda blob, count: syncblob.repeat(blob, count, axis=1),
         lambda blob, count: syncblob.repeat(blob.on("cpu"), syncblob.asarray([count] * 4), axis=1),
     ],

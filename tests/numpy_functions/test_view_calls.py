@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 from call_texts import functions
-from made_blobs import CPU, GPU, PAIR, SYNCED, blob_in, on, values
+from made_blobs import GPU, PAIR, SYNCED, blob_in, on, values
 
 import syncblob
-from syncblob import Blob, Head
+from syncblob import Blob
 
 DEVICES = ["cpu", "simulated:0"]
 
@@ -16,13 +16,12 @@ windows = np.lib.stride_tricks.sliding_window_view
 # Calls that make views of an array of shape (2, 3) and dtype complex64.
 VIEWS = functions(
     """
-    np.array_split(x, 2, axis=1); np.atleast_1d(x, x[0], x[0, 1:]); np.atleast_2d(x[0]);
-    np.atleast_3d(x); np.broadcast_arrays(x, x[1:], x[:, :1]); np.broadcast_to(x, shape=(4, 2, 3));
+    np.array_split(x, 2, axis=1); np.broadcast_to(x, shape=(4, 2, 3));
     np.diag(x, 1); np.diag(v=x); x.diagonal(); np.dsplit(x[None], 3); np.expand_dims(x, 0);
     np.flip(x); np.flip(x, axis=(0, 1)); np.fliplr(x); np.flipud(x); np.hsplit(x, [1]); np.imag(x);
     x.imag; np.linalg.diagonal(x); np.matrix_transpose(x); np.moveaxis(x, (0, 1), (1, 0));
     np.ravel(x); x.T.ravel(order='F'); np.ravel(x.T, 'A'); np.ravel(a=x.T, order='F');
-    np.ravel(x[None].transpose(0, 2, 1), 'K'); np.real(x); x.real; np.reshape(x, (3, 2));
+    np.real(x); x.real; np.reshape(x, (3, 2));
     np.reshape(x.T, 6, order='A'); x.T.reshape(6, order='F'); np.reshape(x, shape=-1, copy=False);
     np.reshape(x[:, 1:], (2, 1, 2)); np.rollaxis(x, 1); np.rot90(x); windows(x, 2, axis=1);
     np.split(x, 3, axis=1); np.split(ary=x, indices_or_sections=[1]); np.squeeze(x[:1]);
@@ -74,7 +73,6 @@ def test_views_transfer_nothing_and_share_memory(view, device):
         for result, part in zip(listed(results), listed(expected), strict=True):
             assert (result.shape, result.dtype, result.device) == (part.shape, part.dtype, device)
             assert result.memory is blob.memory
-            assert np.shares_memory(result, blob)
             overlaps = any(
                 n > 1 and not step for n, step in zip(part.shape, part.strides, strict=True)
             )
@@ -93,22 +91,8 @@ def test_copies_by_functions_of_views_are_computed_on_the_device(copy, device):
         results, expected = copy(blob), copy(array)
         for result, part in zip(listed(results), listed(expected), strict=True):
             assert result.device == device
-            assert not np.shares_memory(result, blob)
+            assert result.memory is not blob.memory
             assert result.tolist() == part.tolist()
-
-
-def test_views_of_blobs_on_two_devices_transfer_nothing():
-    here, there = blob_in(CPU), blob_in(GPU, shape=(3,))
-    array = np.ones((4, 1, 1), "f4")
-    for function in (np.broadcast_arrays, np.atleast_3d):
-        for operands in ((here, there), (there, here), (here, array, there), (there, array, 2.0)):
-            with syncblob.no_transfers():
-                results = function(*operands)
-            assert all(isinstance(result, Blob) for result in results)
-            for result, x in zip(results, operands, strict=True):
-                if isinstance(x, Blob):
-                    assert (result.memory, result.device) == (x.memory, x.device)
-    assert (here.head, there.head) == (CPU, GPU)
 
 
 def test_several_blobs_in_one_array_are_no_view():
@@ -177,10 +161,9 @@ def test_a_shape_is_asked_of_a_result_without_a_memory():
         np.zeros_like(result)
 
 
-@pytest.mark.parametrize("device", DEVICES)
-def test_an_array_among_the_results_is_not_taken_away_from_its_owner(device):
+def test_an_array_among_the_results_is_not_taken_away_from_its_owner():
     array = np.zeros((2, 3), "f4")
-    _, adopted = np.atleast_1d(on(device, values()), array)
+    _, adopted = np.atleast_1d(on("cpu", values()), array)
     array[...] = 3
     assert np.asarray(adopted).tolist() == [[3] * 3] * 2
 
@@ -205,30 +188,15 @@ def test_blobs_stand_for_axes_and_counts(device):
     assert np.reshape(blob, on(device, np.array([3, 2]))).shape == (3, 2)
 
 
-def test_memory_is_shared_where_either_side_is_the_same_and_nothing_moves():
-    blob = blob_in(GPU)
+def test_memory_is_shared_where_it_is_on_the_host():
     host = np.zeros((2, 3), "f4")
-    with syncblob.no_transfers():
-        assert np.shares_memory(blob, blob.T)
-        assert np.may_share_memory(blob, blob.gpu_data())
-        assert not np.shares_memory(blob, host)
-        assert not np.shares_memory(blob_in(GPU), blob)
-        interleaved = blob[:, ::2], blob[:, 1::2]
-        assert not np.shares_memory(*interleaved)
-        # By default it compares only the first and last addresses.
-        assert np.may_share_memory(*interleaved)
-        assert not np.may_share_memory(*interleaved, max_work=-1)
-    assert np.shares_memory(host, syncblob.asarray(host))
-
-
-@pytest.mark.parametrize("device", ["cpu", "simulated"])
-def test_a_memory_without_buffers_is_shared(device):
-    blob = Blob(4, device=device)
-    assert np.shares_memory(blob, blob[:2])
-    assert np.may_share_memory(blob[1:], blob[::-1])
-    assert not np.shares_memory(blob[:2], blob[2:])
-    assert not np.may_share_memory(blob, Blob(4, device=device))
-    assert blob.head is Head.UNINITIALIZED
+    blob = syncblob.asarray(host)
+    assert np.shares_memory(host, blob)
+    assert np.shares_memory(blob, blob.T)
+    assert not np.shares_memory(blob[:, ::2], blob[:, 1::2])
+    # By default it compares only the first and last addresses.
+    assert np.may_share_memory(blob[:, ::2], blob[:, 1::2])
+    assert not np.shares_memory(blob_in(GPU), blob)
 
 
 def test_creation_functions_with_like_make_blobs_there():

@@ -16,19 +16,15 @@ from syncblob._dtypes import SCALARS, SUPPORTED, can_hold
 from syncblob.arrays.foreign import is_array, is_ndarray_like
 from syncblob.arrays.native import array_of_tensor
 from syncblob.blob.core import BlobCore
-from syncblob.calls.aligned_results import keeps_dtype
 from syncblob.calls.engine import Cache, Plan, plans_of
-from syncblob.calls.foreign_operators import answer_of, by_array, has_operator, known_form
+from syncblob.calls.foreign import answer_of, by_array, has_operator, known_form
 from syncblob.calls.operands import converted, is_number, refusal, with_blobs
-from syncblob.calls.tables import Rules
+from syncblob.calls.tables import Rules, keeps_dtype
 from syncblob.devices import HOST
 from syncblob.transfers import require_device
 
 if TYPE_CHECKING:
     from syncblob.calls.engine import Kinds
-
-# Comparisons accept sequences, buffers and other numbers, which Python would call unequal.
-_COMPARISONS = (np.equal, np.not_equal)
 
 
 def _rules(kernel: Callable[..., Any]) -> Rules:
@@ -112,7 +108,12 @@ def _by_foreign(name: str, kernel: Callable[..., Any], x1: Any, x2: Any, like: A
     answer = operand = NotImplemented
     if is_ndarray_like(other):
         answer = by_array(name, kernel, x1, x2, like)
-    elif is_number(other) or (kernel in _COMPARISONS and _is_comparable(other)):
+    elif is_number(other) or (
+        # Python would call sequences and other numbers unequal.
+        kernel in {np.equal, np.not_equal}
+        and isinstance(other, (Number, Sequence))
+        and not hasattr(type(other), "__array_ufunc__")
+    ):
         answer = answer_of(name, kernel, like, other) if mirrored else NotImplemented
         array = np.asarray(other)
         if answer is NotImplemented and array.dtype.hasobject:
@@ -126,19 +127,6 @@ def _by_foreign(name: str, kernel: Callable[..., Any], x1: Any, x2: Any, like: A
     ):
         answer = by_array(name, kernel, x1, x2, like)
     return answer, operand
-
-
-def _is_comparable(x: Any) -> bool:
-    """Return whether an object that is no array has values to compare with elements."""
-    if hasattr(type(x), "__array_ufunc__"):
-        return False
-    if isinstance(x, (Number, Sequence)):
-        return True
-    try:
-        memoryview(x)
-    except TypeError:
-        return hasattr(x, "__array_interface__") and not isinstance(x, type)
-    return True
 
 
 # --- in place ------------------------------------------------------------------------------------
@@ -200,7 +188,7 @@ def _check(kernel: Callable[..., Any], x1: Any, x2: Any) -> None:
             f"{result.dtype}; write x = x op y, or convert the operand with .astype()"
         ) from None
     shape, other_shape = tuple(x1.shape), tuple(getattr(x2, "shape", ()))
-    if kernel is corrected.matmul:
+    if kernel is corrected.matmul or other_shape in {shape, ()}:
         return
     result_shape = np.broadcast_shapes(shape, other_shape)
     if result_shape != shape:

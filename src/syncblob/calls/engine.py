@@ -7,25 +7,26 @@ take longer than many calls. Everything else is left to `make_call`, which inspe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import linecache
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import lru_cache
+from keyword import iskeyword
+from textwrap import indent
 from typing import TYPE_CHECKING, Any
 
 from numpy import asarray, ndarray
 
-from syncblob._dtypes import SCALAR_CLASSES, SCALARS, SUPPORTED
+from syncblob._dtypes import SCALAR_CLASSES, SUPPORTED
 from syncblob._weak_list import Reference
 from syncblob.blob.core import BlobCore, fresh
-from syncblob.calls.aligned_results import keeps_dtype, out_for
 from syncblob.calls.choose_home import require_device_of
 from syncblob.calls.in_parts import compute_in_room
 from syncblob.calls.make_call import make_call
 from syncblob.calls.operands import is_leaf, shape_only
 from syncblob.calls.results import array_beside, end_write, give, overwrite_by
-from syncblob.calls.tables import Rules, split_keys
-from syncblob.calls.texts import arguments, can_be_written, compiler
+from syncblob.calls.tables import Rules, keeps_dtype, split_keys
 from syncblob.devices import HOST, supervisors
-from syncblob.devices.host import LARGE
 from syncblob.interop.adopt import array_in
 from syncblob.memory import CONST, MUTABLE, from_the_start
 from syncblob.memory.operations import leave_room, line
@@ -40,8 +41,8 @@ Kinds = Mapping[int | str, type]
 
 # --- the text -------------------------------------------------------------------------------------
 
-# Argument n is {x}, and its array a{n}. What cannot go on leaves the call to `begin`; until then
-# nothing has changed.
+# Steps use what this module imports. Argument n is {x}, and its array a{n}. What cannot go on
+# leaves the call to `begin`; until then nothing has changed.
 _START = """
 def run({signature}):
     home = like.home
@@ -100,7 +101,7 @@ _NDARRAY = """
 """
 _ITEMS = """
     items{n} = []
-    a{n} = bring_items({x}, home, items{n}, {given})
+    a{n} = _arrays_in({x}, home, items{n})
     if a{n} is None:
         return begin(like, {given})
 """
@@ -113,7 +114,7 @@ _ASK = """
         return begin(like, {given})
 """
 _KEEP = """
-    if not ({keeps}):
+    if not keeps_dtype(native, a0.dtype, {other}):
         return begin(like, {given})
 """
 _CALL = """
@@ -129,14 +130,6 @@ _CALL_QUEUED = """
     if getattr(result, "base", like) is None and result.dtype in SUPPORTED{apart}:
         return fresh(type(like), result, home)
     return give(result, rules, like, home, ({operands}))
-"""
-_CALL_ELEMENTWISE = """
-    if home is not HOST or ({small}):
-        result = native({call})
-    else:
-        result = native({call}, **out_for(home, native, {call}))
-    if type(result) is ndarray:
-        return fresh(type(like), result, home)
 """
 _ITEM = """
     for array, _ in items{n}:
@@ -204,39 +197,30 @@ _STEPS = {
     "items": _ITEMS,
     "shape": _SHAPE,
 }
-# What the steps use.
-_NAMES: dict[str, Any] = {
-    "__name__": __name__,
-    "HOST": HOST,
-    "LARGE": LARGE,
-    "MUTABLE": MUTABLE,
-    "SCALAR_CLASSES": SCALAR_CLASSES,
-    "SUPPORTED": SUPPORTED,
-    "line": line,
-    "ndarray": ndarray,
-    "supervisors": supervisors,
-}
-_FUNCTIONS = (
-    Reference,
-    array_beside,
-    asarray,
-    end_write,
-    fresh,
-    give,
-    keeps_dtype,
-    leave_room,
-    may_compute_directly,
-    out_for,
-    overwrite_by,
-    shape_only,
-)
-_NAMES |= {function.__name__: function for function in _FUNCTIONS}
 _TARGETS = ("target", "overwritten", "target ndarray")
 _WRITES = {"target": _WRITE, "overwritten": _WRITE_LATE + _WRITE, "target ndarray": _CALL}
 _ARRAYS = (*_TARGETS, "Blob", "ndarray", "shape")
 
 
-_run_of = compiler(__file__, _NAMES)
+@lru_cache(maxsize=1024)
+def _maker_of(text: str, names: tuple[str, ...]) -> Callable[..., Callable[..., Any]]:
+    """Compile a text, which defines `run`; return what makes that, given the values of names."""
+    text = f"def make({', '.join(names)}):{indent(text, '    ')}    return run"
+    # For tracebacks.
+    where = f"{__file__}: text {_maker_of.cache_info().misses % 1024}"
+    linecache.cache[where] = len(text), None, text.splitlines(keepends=True), where
+    variables: dict[str, Any] = {}
+    exec(compile(text, where, "exec"), globals(), variables)  # noqa: S102  # texts of this module
+    made: Callable[..., Callable[..., Any]] = variables["make"]
+    return made
+
+
+def _arguments(values: Sequence[str], names: Sequence[str]) -> str:
+    """Return the text of the arguments of a call, of which the last have names."""
+    count = len(values) - len(names)
+    named = zip(names, values[count:], strict=True)
+    return ", ".join([*values[:count], *(f"{name}={x}" for name, x in named)])
+
 
 # --- plans ----------------------------------------------------------------------------------------
 
@@ -281,9 +265,8 @@ class Plan:
             "foreign": self._foreign,
             "bring": bring,
             "bring_ndarray": self._bring_ndarray,
-            "bring_items": self._bring_items,
         }
-        return _run_of(self._text(start), values)
+        return _maker_of(self._text(start), (*values,))(*values.values())
 
     def _text(self, start: str) -> str:
         """Compose the steps of a call."""
@@ -293,7 +276,7 @@ class Plan:
         if self._like is not None:
             names[self._like] = "like"
         own = [f"a{n}" if n in {*arrays, *self._items} else name for n, name in enumerate(names)]
-        call = arguments(own, self._names)
+        call = _arguments(own, self._names)
         owners = [f"(a{n}, {'None' if roles[n] == 'ndarray' else names[n]}), " for n in arrays]
         given = ", ".join(names)
         words = {
@@ -302,21 +285,14 @@ class Plan:
             "call": f"{call}, a0" if in_place else call,
             "operands": "".join([*owners, *(f"*items{n}, " for n in self._items)]),
             "apart": "".join(f" and result is not a{n}" for n in arrays),
-            "small": " and ".join(f"a{n}.nbytes < LARGE" for n in arrays),
             "check": f"check(native, a0, {own[-1]})" if in_place else "pass",
-            "keeps": f"keeps_dtype(native, a0.dtype, type({own[-1]}))",
+            "other": "a1.dtype" if own[-1] == "a1" else f"type({own[-1]})",
         }
         words["compute"] = f"native({words['call']})"
         if start is _QUEUE:
             own_ones = self._rules.by_name or self._rules.with_library
             function = "rules.function_in(home, by_name=rules.by_name)" if own_ones else "function"
             words["compute"] = f"home.compute({function}, {words['call']})"
-        if in_place and own[-1] == "a1":
-            # In fewer steps, if nothing can raise.
-            fits = "a0.shape == a1.shape and keeps_dtype(native, a0.dtype, a1.dtype)"
-            words["check"] = f"{fits} or {words['check']}"
-            # Most kernels keep the common dtype.
-            words["keeps"] = "a0.dtype is a1.dtype or keeps_dtype(native, a0.dtype, a1.dtype)"
         target = next((n for n in arrays if roles[n] in _TARGETS), None)
         # What is written is looked at first, and changed last.
         in_order = sorted(roles, key=lambda n: n != target)
@@ -324,15 +300,12 @@ class Plan:
         steps += [(_KNOW, n) for n in arrays if roles[n] == "ndarray"]
         steps += [(_HOME, n) for n in arrays if roles[n] == "Blob" and n != self._like]
         steps += [(_STEPS[roles[n]], n) for n in in_order]
-        scalars = [n for n, kind in enumerate(kinds) if kind in SCALARS]
         if start is _QUEUE:
             write = _KEEP + _WRITE + _RETURN_TARGET
             steps += [(_CALL_QUEUED, 0) if target is None else (write, target)]
         elif target is not None:
             write = _KEEP * in_place + _WRITES[roles[target]]
             steps += [(_ASK, 0), (write, target), (_RETURN, target)]
-        elif self._rules.elementwise and not self._names and len(arrays + scalars) == len(kinds):
-            steps += [(_ASK, 0), (_CALL_ELEMENTWISE, 0), (_GIVE, 0)]
         else:
             steps += [(_ASK, 0), (_CALL, 0), *((_ITEM, n) for n in self._items), (_GIVE, 0)]
         return "".join(step.format(n=n, x=names[n], **words) for step, n in steps)
@@ -377,8 +350,8 @@ class Plan:
         """Return whether `run` surely makes a call, so that it may copy for it, once."""
         ready = self._target is None or values[self._target].shortcut.readable
         certain = home.plain and not supervisors and ready
-        for n in self._items:
-            certain = certain and _are_usual(values[n], home)
+        # Lists have to be looked at first.
+        certain = certain and not self._items
         if certain and self._rules.check is not None:
             self._rules.check(self._rules.native, *values)
         return certain
@@ -394,30 +367,31 @@ class Plan:
         certain = x.flags.c_contiguous and self._is_certain(home, values)
         return array_in(home, x, self._rules.name) if certain else None
 
-    def _bring_items(self, x: Any, home: Home, operands: list[Operand], *values: Any) -> Any:
-        """Return a list or tuple with arrays in place of Blobs; None as `_bring`."""
-        arrays: list[Any] = []
-        for item in x:
-            kind = type(item)
-            array: Any = item
-            if isinstance(item, BlobCore):
-                if item.home is not home:
-                    return None
-                shortcut, array = item.shortcut, item.raw_array
-                if array is None or not shortcut.readable:
-                    array = self._bring(item, home, *values)
-                operands.append((array, item))
-            elif kind is ndarray:
-                array = item if home is HOST else self._bring_ndarray(item, home, *values)
-                operands.append((array, None))
-            elif kind is list or kind is tuple:
-                array = self._bring_items(item, home, operands, *values)
-            elif not is_leaf(kind):
+
+def _arrays_in(items: Any, home: Home, operands: list[Operand]) -> Any:
+    """Return a list or tuple with arrays in place of Blobs; None if one is not at hand."""
+    arrays: list[Any] = []
+    for item in items:
+        kind = type(item)
+        array: Any = item
+        if isinstance(item, BlobCore):
+            if item.home is not home:
                 return None
-            if array is None and item is not None:
-                return None
-            arrays.append(array)
-        return arrays if type(x) is list else tuple(arrays)
+            shortcut, array = item.shortcut, item.raw_array
+            if array is None or not shortcut.readable:
+                array = item.current_array()
+            operands.append((array, item))
+        elif kind is ndarray:
+            array = item if home is HOST else None
+            operands.append((array, None))
+        elif kind is list or kind is tuple:
+            array = _arrays_in(item, home, operands)
+        elif not is_leaf(kind):
+            return None
+        if array is None and item is not None:
+            return None
+        arrays.append(array)
+    return arrays if type(items) is list else tuple(arrays)
 
 
 def _roles(rules: Rules, kinds: Kinds) -> dict[int, str]:
@@ -428,8 +402,8 @@ def _roles(rules: Rules, kinds: Kinds) -> dict[int, str]:
     written = {key: written[key] for key in written if kinds[key] is not type(None)}
     plain = rules.plain(args, named)
     roles: dict[int, str] = {}
-    usual = rules.home is None and len(written) <= 1 and not rules.varies(args, named)
-    usual = usual and can_be_written([*named])
+    usual = rules.home is None and len(written) <= 1
+    usual = usual and all(name.isidentifier() and not iskeyword(name) for name in named)
     for number, (key, kind) in enumerate(kinds.items()):
         blob = issubclass(kind, BlobCore)
         if key in written:
@@ -452,22 +426,6 @@ def _roles(rules: Rules, kinds: Kinds) -> dict[int, str]:
 
 def _decline(*_call: Any) -> None:
     """Stand for what cannot be done at once."""
-
-
-def _are_usual(items: Any, home: Home) -> bool:
-    """Return whether nested sequences contain nothing that is, or may be computed, elsewhere."""
-    for x in items:
-        kind = type(x)
-        if isinstance(x, BlobCore):
-            usual = x.home is home
-        elif kind is list or kind is tuple:
-            usual = _are_usual(x, home)
-        else:
-            known = kind is ndarray and (home is HOST or x.dtype in SUPPORTED)
-            usual = known or is_leaf(kind)
-        if not usual:
-            return False
-    return True
 
 
 def usual_plan(rules: Rules, kinds: Kinds) -> Callable[..., Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from syncblob._dtypes import SCALARS
 from syncblob.blob.core import BlobCore
@@ -14,9 +14,6 @@ from syncblob.devices import HOST, Side
 from syncblob.memory import CONST, OVERWRITE, attempt, from_the_start, short_of
 from syncblob.memory.operations import NotNowError
 from syncblob.memory.windows import divisible
-
-if TYPE_CHECKING:
-    from syncblob.devices.base import Home
 
 # The first number of parts, and the fewest elements of one.
 _PARTS, _LEAST = 8, 1 << 12
@@ -60,8 +57,14 @@ def _compute_in_parts(
     writes: bool,
 ) -> Any:
     """Call the function of `compute_in_room` with parts of the operands, which are freed first."""
-    like: Any = next(x for x in operands if isinstance(x, BlobCore))
-    home, flat = _divide(operands)
+    blobs: list[Any] = [x for x in operands if isinstance(x, BlobCore)]
+    like = blobs[0]
+    (home,) = {x.home for x in blobs} - {HOST}
+    for x in blobs:
+        # Whole buffers of the operands of a running operation are not evicted otherwise.
+        with suppress(BufferError):
+            free(x, x.memory.side_of(home))
+    flat = [x if type(x) in SCALARS else x.reshape(-1) for x in operands]
 
     def parts(part: slice) -> list[Any]:
         return [x if type(x) in SCALARS else x[part] for x in flat]
@@ -114,19 +117,6 @@ def _can_divide(kernel: Callable[..., Any], operands: Sequence[Any], *, writes: 
             (x.layout.start, x.itemsize) == (first.layout.start, first.itemsize) for x in shared
         )
     )
-
-
-def _divide(operands: Sequence[Any]) -> tuple[Home, list[Any]]:
-    """Free the buffers of operands; return the home that computes, and them with one axis."""
-    blobs: list[Any] = [x for x in operands if isinstance(x, BlobCore)]
-    (home,) = {x.home for x in blobs} - {HOST}
-    for x in blobs:
-        side = x.memory.side_of(home)
-        if x.memory.buffer(side) is not None:
-            # Whole buffers of the operands of a running operation are not evicted otherwise.
-            with suppress(BufferError):
-                free(x, side)
-    return home, [x if type(x) in SCALARS else x.reshape(-1) for x in operands]
 
 
 def _for_each_part(compute: Callable[[slice], None], size: int) -> None:

@@ -59,40 +59,18 @@ def check_indices(
     key, of = INDICES[function]
     x = arguments[key]
     indices: Any = x if isinstance(x, BlobCore) else np.asarray(x)
-    length = _length(function, arguments[of], arguments)
-    if key == "condition":
-        # Libraries take the indices of the true elements.
-        if indices.size > length and np.any(indices.reshape(-1)[length:]):
-            raise IndexError(f"{function.__name__} got a condition longer than {length}")
-    elif indices.dtype.kind in "biu":
-        inside = _inside(function, home, indices, length, mode)
-        if inside is not indices:
+    shape = np.shape(arguments[of])
+    axis = arguments.get("axis", -1 if function is np.take_along_axis else None)
+    length = math.prod(shape) if axis is None else shape[normalize_axis_index(axis, len(shape))]
+    if indices.dtype.kind in "biu":
+        if mode == "raise" or not length:
+            require_bounds(home, indices, -length, length)
+        else:
+            inside = indices.astype(np.intp)
+            inside = inside % length if mode == "wrap" else inside.clip(0, length - 1)
             arguments[key] = inside if is_array(x) else inside.tolist()
     named: dict[int | str, Any] = {}
     named.update((name, arguments.pop(name)) for name in ("axis", "out") if name in arguments)
-    if function in {np.choose, np.put} and not home.checks_values:
+    if function is np.put and not home.checks_values:
         named["mode"] = mode
     return {**dict(enumerate(arguments.values())), **named}
-
-
-def _inside(function: Any, home: Home, indices: Any, length: int, mode: str) -> Any:
-    """Return indices that are in bounds; raise if the mode says so."""
-    if mode == "raise" or not length:
-        choosing = function is np.choose
-        try:
-            require_bounds(home, indices, 0 if choosing else -length, length)
-        except IndexError as error:
-            raise ValueError(str(error)) if choosing else error from None
-        return indices
-    indices = indices.astype(np.intp)
-    return indices % length if mode == "wrap" else indices.clip(0, length - 1)
-
-
-def _length(function: Any, indexed: Any, arguments: Mapping[str, Any]) -> int:
-    if function is np.choose:
-        return len(indexed)
-    shape = np.shape(indexed)
-    axis = arguments.get("axis", -1 if function is np.take_along_axis else None)
-    if axis is None:
-        return math.prod(shape)
-    return shape[normalize_axis_index(axis, len(shape))]

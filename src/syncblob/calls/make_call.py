@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from syncblob._dtypes import SUPPORTED, can_hold
+from syncblob._dtypes import can_hold
 from syncblob.arrays.foreign import is_array
 from syncblob.arrays.native import native_array
 from syncblob.blob.core import HOST_DATA, BlobCore, fresh
-from syncblob.calls.aligned_results import out_for
 from syncblob.calls.choose_home import home_of
 from syncblob.calls.index_checks import check_indices
 from syncblob.calls.nested import instances, mapped
-from syncblob.calls.operands import adopted, is_leaf, of_device, shape_only
+from syncblob.calls.operands import is_leaf, of_device, shape_only
 from syncblob.calls.results import Operand, end_write, forgets_newest, give, overwrite
 from syncblob.devices import HOST, supervisors
 from syncblob.interop.adopt import array_in
@@ -35,9 +34,6 @@ Named = Mapping[str, Any]
 
 def make_call(rules: Rules, like: Any, args: Args, kwargs: Named) -> Any:
     """Make a call by inspecting its arguments. To be called by `from_the_start`."""
-    if kwargs.get("writeable"):
-        # Of `sliding_window_view`.
-        rules = rules._replace(const=False)
     call = Call(rules, like)
     arguments = call.prepare(args, kwargs)
     try:
@@ -114,8 +110,6 @@ class Call:
         """Call the function, and copy what it has written into temporary arrays."""
         function = self.rules.function_in(self.home, by_name=self.by_name)
         arrays, named = split(arguments)
-        if self.rules.elementwise and not (named or self.rules.check):
-            named = out_for(self.home, self.rules.native, *arrays)
         if self.written or self.late:
             has_written()
         if self.rules.check:
@@ -133,26 +127,21 @@ class Call:
 
     def read(self, x: Any) -> Any:
         """Replace a Blob or an array by an array to read on the home; NumPy's are read-only."""
-        blob = x
         if self.rules.empty and self.home.native:
             return shape_only(x)
         if not isinstance(x, BlobCore):
             if is_leaf(type(x)) or not is_array(x):
                 return x
             array = native_array(x)[0]
-            if self.home is HOST or not can_hold(array.dtype):
-                self.operands.append((array, None))
-                return array
-            if type(array) is np.ndarray and array.dtype in SUPPORTED and array.flags.c_contiguous:
+            if self.home is not HOST and can_hold(array.dtype):
                 array = array_in(self.home, array, self.name)
-                self.operands.append((array, None))
-                return array
-            blob = adopted(array, self.like, self.home.device)
-        array = blob.array_in(self.home, CONST, self.name)
+            self.operands.append((array, None))
+            return array
+        array = x.array_in(self.home, CONST, self.name)
         if isinstance(array, np.ndarray):
             array = array.view()
             array.flags.writeable = False
-        self.operands.append((array, blob))
+        self.operands.append((array, x))
         return array
 
     def write(self, x: Any, *, whole: bool) -> Any:

@@ -14,7 +14,6 @@ from syncblob._made_functions import name_made_functions
 from syncblob.blob.core import AnyBlob, BlobCore
 from syncblob.blob.missing import explain_keywords
 from syncblob.calls.engine import plans_by_function
-from syncblob.calls.numpy_protocols import array_function
 from syncblob.calls.tables import Rules
 
 if TYPE_CHECKING:
@@ -35,19 +34,14 @@ def _rules_of_writer(name: str) -> Rules:
 
 _WRITERS = plans_by_function(_rules_of_writer)
 
-# The usual arguments: axes, which no other library needs to be asked about.
-_AXES = frozenset({int, tuple, type(None)})
-
 
 def _method(function: Callable[..., Any], result: str) -> Any:
     def method(self: Any, *args: Any, **options: Any) -> Any:
-        if options or len(args) > 1 or (args and type(args[0]) not in _AXES):
-            try:
-                return function(self, *args, **options)
-            except TypeError as error:
-                explain_keywords(error, options)
-                raise
-        return array_function(self, function, (), (self, *args), options)
+        try:
+            return function(self, *args, **options)
+        except TypeError as error:
+            explain_keywords(error, options)
+            raise
 
     method.__doc__ = f"Return {result}; see `numpy.{function.__name__}`."
     # For `help` and others that ask for the parameters.
@@ -107,8 +101,8 @@ class NdarrayMethods(BlobCore):
 
     def compress(self, condition: Any, axis: SupportsIndex | None = None, out: Any = None) -> Self:
         """Return the slices along an axis for which a condition holds."""
-        blob: Any = self  # BlobCore is no array for NumPy's type hints
-        return np.compress(condition, blob, axis=axis, out=out)
+        compress: Any = np.compress  # BlobCore is no array for its type hints
+        return compress(condition, self, axis=axis, out=out)
 
     def nonzero(self) -> tuple[Self, ...]:
         """Return the indices of the nonzero elements, one Blob for each axis."""
@@ -148,12 +142,8 @@ class NdarrayMethods(BlobCore):
 
     # --- how -------------------------------------------------------------------------------------
 
-    def _call(
-        self, function: Callable[..., Any], *args: Any, out: Any = None, **kwargs: Any
-    ) -> Self:
+    def _call(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Self:
         """Call a NumPy function, which calls `__array_function__`."""
-        if out is not None:
-            kwargs["out"] = out
         return function(self, *args, **kwargs)
 
     def _write_by(self, name: str, *args: Any, **kwargs: Any) -> None:

@@ -9,15 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from syncblob.blob.core import BlobCore
-from syncblob.calls import questions, tables
-from syncblob.calls.engine import plans_by_function, usual_plan
-from syncblob.calls.foreign_protocols import (
-    function_with_strangers,
-    has_strangers,
-    ufunc_with_strangers,
-)
-from syncblob.calls.operands import is_leaf
-from syncblob.calls.view_calls import plan_of_view, plan_of_views
+from syncblob.calls import tables
+from syncblob.calls.engine import Plan, plans_by_function, usual_plan
+from syncblob.calls.foreign import function_with_strangers, has_strangers, ufunc_with_strangers
+from syncblob.calls.nested import replaced
+from syncblob.calls.operands import is_leaf, shape_only
+from syncblob.calls.view_calls import plan_of_view
 from syncblob.devices import HOST
 
 if TYPE_CHECKING:
@@ -28,12 +25,6 @@ def array_ufunc(like: Any, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs:
     """Compute a ufunc, or one of its methods; NumPy calls this as ``__array_ufunc__``."""
     plans = _CALLS[ufunc] if method == "__call__" else _METHODS[ufunc, method]
     if not kwargs:
-        # Most have one or two, and `map` takes time.
-        match inputs:
-            case (x,):
-                return plans[type(x)](like, x)
-            case (x1, x2):
-                return plans[type(x1), type(x2)](like, x1, x2)
         return plans[(*map(type, inputs),)](like, *inputs)
     out = kwargs.get("out", ())
     if type(out) is not tuple or (method == "__call__" and len(inputs) > ufunc.nin):
@@ -75,20 +66,14 @@ def _rules_of_ufunc(ufunc_and_method: tuple[np.ufunc, str]) -> tables.Rules:
     ufunc, method = ufunc_and_method
     plan = partial(_plan_of_ufunc, ufunc, method)
 
-    def written(args: Any, kwargs: Mapping[str, Any]) -> dict[int | str, bool]:
+    def written(_args: Any, kwargs: Mapping[str, Any]) -> dict[int | str, bool]:
         if method == "at":
             return {0: False}
         if "out" not in kwargs:
             return {}
-        if method in {"accumulate", "reduceat"}:
-            # As the functions in `tables.CUMULATIVE`.
-            return {"out": method == "accumulate" and tables.same_size(args, kwargs["out"])}
         # A reduction writes every element, even with a mask.
-        masked = kwargs.get("where", True) is not True and method in {"__call__", "outer"}
-        return {"out": not masked}
-
-    def plain(_args: Any, kwargs: Mapping[str, Any]) -> Collection[str]:
-        return {"axes", "axis"} & kwargs.keys()
+        whole = method == "reduce" or kwargs.get("where", True) is True
+        return {"out": whole and method not in {"accumulate", "reduceat"}}
 
     called = method == "__call__"
     function = ufunc if called else getattr(ufunc, method)
@@ -98,9 +83,9 @@ def _rules_of_ufunc(ufunc_and_method: tuple[np.ufunc, str]) -> tables.Rules:
         function,
         function,
         written,
-        plain,
+        lambda _args, kwargs: {"axes", "axis"} & kwargs.keys(),
         by_name=not called,
-        elementwise=called and ufunc in tables.ELEMENTWISE,
+        elementwise=called and getattr(np, name, None) is ufunc,
         plan=plan,
     )
 
@@ -134,38 +119,50 @@ def _rules_of_function(function: Callable[..., Any]) -> tables.Rules:
         native=getattr(function, "_implementation", function),
         written=partial(tables.written_arguments, function),
         plain=partial(tables.plain_arguments, function),
-        varies=partial(tables.has_option, function),
-        home=HOST if function in tables.TEXTS_AND_FILES else None,
-        const=function in tables.OVERLAPPING,
+        home=HOST if function in tables.ON_THE_HOST else None,
+        const=function in tables.CONST_VIEWS,
         indexes=function in tables.INDICES,
         plan=_plan_of_function,
     )
 
 
 def _plan_of_function(rules: tables.Rules, kinds: Kinds) -> Callable[..., Any]:
-    function, (count, _) = rules.function, tables.split_keys(kinds)
+    function, (count, names) = rules.function, tables.split_keys(kinds)
     first = tables.first_argument(function, range(count))
     rest = [kind for key, kind in kinds.items() if key != first]
-    views = None if "out" in kinds else tables.VIEWS.get(function)
-    plan: Callable[[tables.Rules, Kinds], Callable[..., Any]] = usual_plan
     if function in tables.QUESTIONS:
-        plan = questions.plan_by_shapes
-    elif function in tables.SHARING:
-        plan = questions.plan_of_sharing
-    elif issubclass(kinds.get(first, object), BlobCore):
+        return _plan_by_shapes(rules, kinds)
+    if tables.has_option(function, range(count), names):
+        return Plan(rules, kinds).begin
+    if issubclass(kinds.get(first, object), BlobCore):
         if function in tables.EMPTY_LIKE and all(map(is_leaf, rest)):
             rules = rules._replace(empty=True)
         elif function in tables.OF_ATTRIBUTES:
             # NumPy returns an attribute of its argument: of the Blob itself.
             return lambda _like, *values: rules.native(*values)
-        elif views is not None and (not views.several or count == 1):
-            plan = plan_of_view
+        elif function in tables.VIEWS and "out" not in kinds:
+            return plan_of_view(rules, kinds)
         elif first == 0:
             rules = rules._replace(native=tables.METHODS.get(function, rules.native))
-    if plan is usual_plan and views is not None and views.several:
-        nested = {list, tuple} & {kinds[n] for n in range(count)}
-        plan = usual_plan if nested else plan_of_views
-    return plan(rules, kinds)
+    return usual_plan(rules, kinds)
+
+
+def _plan_by_shapes(rules: tables.Rules, kinds: Kinds) -> Callable[..., Any]:
+    """Plan calls of a function that uses no more than shapes and dtypes."""
+    count, names = tables.split_keys(kinds)
+    plain = rules.plain(range(count), kinds)
+    # The numbers of what is a Blob, or may contain Blobs.
+    asked = [n for n, key in enumerate(kinds) if key not in plain and not is_leaf(kinds[key])]
+
+    def run(_like: Any, *values: Any) -> Any:
+        given = [*values]
+        for n in asked:
+            x = given[n]
+            known = isinstance(x, BlobCore)
+            given[n] = shape_only(x) if known else replaced(x, BlobCore, shape_only)
+        return rules.native(*given[:count], **dict(zip(names, given[count:], strict=True)))
+
+    return run
 
 
 _CALLS = plans_by_function(lambda ufunc: _rules_of_ufunc((ufunc, "__call__")))

@@ -13,28 +13,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from syncblob._shape import require_repeats
+from syncblob._dtypes import is_bfloat16
 
 if TYPE_CHECKING:
     from syncblob.devices.base import Home
 
 
-class Views(NamedTuple):
-    """Which views a function returns, and of which arguments."""
-
-    axes: int = 0
-    """The number of axes from which on it returns nothing but views."""
-    several: bool = False
-    """Whether all its positional arguments may be arrays, not only the first."""
-    const: bool = False
-    """Whether its views are read-only in NumPy."""
-
-
 def _nothing(_args: Any, _kwargs: Any) -> Any:
-    return ()
-
-
-def _writes_nothing(_args: Any, _kwargs: Any) -> dict[int | str, bool]:
     return {}
 
 
@@ -47,12 +32,10 @@ class Rules(NamedTuple):
     """The function of arrays, which NumPy or, through its protocols, CuPy computes."""
     native: Callable[..., Any]
     """The same for NumPy's arrays alone: without the dispatch."""
-    written: Callable[[Any, Any], Mapping[int | str, bool]] = _writes_nothing
+    written: Callable[[Any, Any], Mapping[int | str, bool]] = _nothing
     """Returns which arguments of a call are written, and whether wholly."""
     plain: Callable[[Any, Any], Collection[int | str | None]] = _nothing
     """Returns which arguments are axes, shapes and the like, where an array is no operand."""
-    varies: Callable[[Any, Any], bool] = _nothing
-    """Returns whether what is written depends on the value of an argument, not on its type."""
     home: Home | None = None
     """The home that always computes, without a question to the guards."""
     const: bool = False
@@ -94,38 +77,27 @@ _WRITE_IF: dict[Callable[..., Any], tuple[str, bool]] = {
         ("overwrite_input", True),
     ),
 }
-# They leave the rest of a larger `out` of another dtype.
-CUMULATIVE = frozenset(_named("cumprod cumsum"))
-WRITES = _ALWAYS_WRITE | _WRITE_IF.keys()
+# They may leave the rest of a larger `out`; so do ufuncs' `accumulate` and `reduceat`.
+_CUMULATIVE = frozenset(_named("cumprod cumsum"))
 
-# The functions that only make views: `ravel` and `reshape` if possible.
-# Most of the const ones are, because their elements overlap.
+# The functions that only make views of their first argument, if it has at least so many axes;
+# `ravel` and `reshape` if possible.
 _USUAL_VIEWS = """
 array_split dsplit expand_dims fliplr flipud hsplit linalg.matrix_transpose matrix_transpose
 moveaxis permute_dims ravel reshape rollaxis rot90 split squeeze swapaxes transpose vsplit
 """
 _CONST_VIEWS = "broadcast_to diagonal lib.stride_tricks.sliding_window_view linalg.diagonal"
-VIEWS: dict[Callable[..., Any], Views] = {
-    **dict.fromkeys(_named(_USUAL_VIEWS), Views()),
-    **dict.fromkeys(_named(_CONST_VIEWS), Views(const=True)),
-    **dict.fromkeys(_named("atleast_1d atleast_2d atleast_3d"), Views(several=True)),
-    np.broadcast_arrays: Views(several=True, const=True),
-    np.diag: Views(axes=2, const=True),
-    np.flip: Views(axes=1),
-    np.unstack: Views(axes=2),
+VIEWS: dict[Callable[..., Any], int] = {
+    **dict.fromkeys(_named(_USUAL_VIEWS + _CONST_VIEWS), 0),
+    np.diag: 2,
+    np.flip: 1,
+    np.unstack: 2,
 }
-# The usual number of arguments of those that copy if they must.
-VIEWS_OR_COPIES: dict[Callable[..., Any], int] = {np.ravel: 1, np.reshape: 2}
-OVERLAPPING: set[Any] = {
-    *(function for function, views in VIEWS.items() if views.const),
-    np.meshgrid,
-}
+# The functions whose views are const, most of them because their elements overlap.
+CONST_VIEWS = frozenset(_named(f"{_CONST_VIEWS} broadcast_arrays diag meshgrid"))
 
-# The parameters for indices or a condition, and for the array or the sequence that they index.
+# The parameters for indices, and for the array that they index.
 INDICES: dict[Callable[..., Any], tuple[str, str]] = {
-    np.choose: ("a", "choices"),
-    np.compress: ("condition", "a"),
-    np.extract: ("condition", "arr"),
     np.put: ("ind", "a"),
     np.put_along_axis: ("indices", "arr"),
     np.take: ("indices", "a"),
@@ -143,11 +115,12 @@ OF_ATTRIBUTES = frozenset({np.imag, np.real})
 # They use only the shape and dtype of their first argument.
 EMPTY_LIKE = frozenset({np.empty_like, np.full_like, np.ones_like, np.zeros_like})
 
-SHARING = frozenset({np.may_share_memory, np.shares_memory})
-
-# Their results are on the host.
-TEXTS_AND_FILES = frozenset(
-    _named("array2string array_repr array_str save savetxt savez savez_compressed")
+# Their results are on the host, or say where its memory is.
+ON_THE_HOST = frozenset(
+    _named(
+        "array2string array_repr array_str may_share_memory save savetxt savez savez_compressed "
+        "shares_memory"
+    )
 )
 
 # Parameters for axes, shapes and the like; an array passed to them is not an operand.
@@ -160,12 +133,9 @@ _PLAIN = frozenset(
 
 # Functions written in C have no signature in some versions of NumPy.
 _WITHOUT_SIGNATURE: dict[Callable[..., Any], tuple[str, ...]] = {
-    np.busday_count: ("begindates", "enddates", "weekmask", "holidays", "busdaycal", "out"),
-    np.busday_offset: ("dates", "offsets", "roll", "weekmask", "holidays", "busdaycal", "out"),
     np.concatenate: ("arrays", "axis", "out"),
     np.copyto: ("dst", "src", "casting", "where"),
     np.dot: ("a", "b", "out"),
-    np.is_busday: ("dates", "weekmask", "holidays", "busdaycal", "out"),
 }
 
 # Faster methods of ndarray with the same parameters in the same order. `np.all` and `np.any` have
@@ -176,17 +146,6 @@ argmax argmin argsort cumprod cumsum diagonal max mean min prod ravel repeat rou
 METHODS: dict[Callable[..., Any], Callable[..., Any]] = {
     getattr(np, name): getattr(np.ndarray, name) for name in _METHODS.split()
 }
-
-
-def _repeat(array: Any, repeats: Any, axis: Any = None) -> Any:
-    require_repeats(array.shape, array.itemsize, repeats, axis)
-    return array.repeat(repeats, axis)
-
-
-METHODS[np.repeat] = _repeat
-
-# NumPy's ufuncs. For supported dtypes, their results have supported dtypes.
-ELEMENTWISE = frozenset(each for each in vars(np).values() if isinstance(each, np.ufunc))
 
 
 @cache
@@ -206,7 +165,7 @@ def positions(function: Callable[..., Any]) -> dict[str, int]:
 
 
 def _argument(
-    function: Callable[..., Any], name: str, args: Sequence[Any], kwargs: Mapping[str, Any]
+    function: Callable[..., Any], name: str, args: Sequence[Any], kwargs: Collection[str]
 ) -> int | str | None:
     """Return the position or keyword of an argument; None if it was not given."""
     position = positions(function).get(name)
@@ -237,16 +196,12 @@ def written_arguments(
     function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> dict[int | str, bool]:
     """Return the arguments that a call writes, and whether it writes every element of each."""
-    if len(args) <= 1 and "out" not in kwargs and function not in WRITES:
-        return {}
     whole = kwargs.get("where", True) is True
     result: dict[int | str, bool] = {}
     out = _argument(function, "out", args, kwargs)
     if out is not None:
         # The other functions with a mask are reductions, which write every element.
-        result[out] = whole or function is not np.clip
-        if function in CUMULATIVE:
-            result[out] = same_size(args, value_of(function, "out", args, kwargs))
+        result[out] = function not in _CUMULATIVE and (whole or function is not np.clip)
     option, wanted = _WRITE_IF.get(function, ("", None))
     value = value_of(function, option, args, kwargs)
     if function in _ALWAYS_WRITE or (value is not None and bool(value) is wanted):
@@ -254,12 +209,6 @@ def written_arguments(
         whole = whole and len(args) <= positions(function).get("where", len(args))
         result[first_argument(function, args)] = function is np.copyto and whole
     return result
-
-
-def same_size(args: Sequence[Any], out: Any) -> bool:
-    """Return whether an `out` has as many elements as the first argument."""
-    size: Any = getattr(args[0], "size", None) if args else None
-    return isinstance(size, int) and size == getattr(out, "size", None)
 
 
 @cache
@@ -274,9 +223,7 @@ def plain_arguments(
     return {_argument(function, name, args, kwargs) for name in _plain_parameters(function)}
 
 
-def has_option(
-    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
-) -> bool:
+def has_option(function: Callable[..., Any], args: Sequence[Any], kwargs: Collection[str]) -> bool:
     """Return whether an option is given on which it depends whether a function writes."""
     option = _WRITE_IF.get(function)
     return option is not None and _argument(function, option[0], args, kwargs) is not None
@@ -286,3 +233,16 @@ def split_keys(kinds: Mapping[int | str, Any]) -> tuple[int, tuple[str, ...]]:
     """Return the number of positional arguments, and the names of the others."""
     names = tuple(key for key in kinds if type(key) is str)
     return len(kinds) - len(names), names
+
+
+@cache
+def keeps_dtype(kernel: Callable[..., Any], dtype: np.dtype[Any], other: Any) -> bool:
+    """Tell whether a kernel gives the first dtype; the other may be the type of a scalar."""
+    if other is float and is_bfloat16(dtype):
+        return True
+    operand = other(1) if isinstance(other, type) else np.ones((1, 1), other)
+    try:
+        with np.errstate(all="ignore"):
+            return getattr(kernel(np.ones((1, 1), dtype), operand), "dtype", None) == dtype
+    except TypeError:
+        return False

@@ -14,8 +14,7 @@ import torch
 from syncblob._dtypes import is_bfloat16
 from syncblob._source_lines import user_instruction, warn_user
 from syncblob.blob.core import HOST_DATA, HOST_DIFF, BlobCore
-from syncblob.calls.torch.tensors import alias_over, clear_of, place_of
-from syncblob.calls.torch.tracing import untraced
+from syncblob.calls.torch.tensors import alias_over, clear_of, place_of, untraced
 from syncblob.errors import StaleAliasWarning
 
 # Torch's access to the storage and the gradient of any tensor; `BlobParameter` overrides it.

@@ -1,8 +1,7 @@
 """Plans of calls of PyTorch's functions, one for each function and pattern of arguments.
 
-The schema of an operator declares which arguments it writes, and whether its results may be views.
-Functions written in Python have no schema. Their parameters tell: ``inplace=True``,
-``running_mean`` while training, ``max_norm``.
+The schema of an operator declares which arguments it writes. Functions written in Python have no
+schema. Their parameters tell: ``inplace=True``, ``running_mean`` while training, ``max_norm``.
 """
 
 from __future__ import annotations
@@ -18,7 +17,6 @@ import torch
 from syncblob.blob.core import BlobCore
 from syncblob.calls.nested import NESTED
 from syncblob.calls.tables import split_keys
-from syncblob.calls.texts import arguments, can_be_written, compiler
 
 # They use only the shapes and dtypes of Blobs. The ``*_like`` functions read the later arguments,
 # such as a `fill_value`.
@@ -41,19 +39,6 @@ _EXPORTS = frozenset(
 _RUNNING = frozenset({"running_mean", "running_var"})
 _TRAINING = ("training", "use_input_stats", "train")
 
-# Functions of torch.distributed by their parameters that receive data.
-_RECEIVERS = {
-    "gather_list": "gather",
-    "output": "all_to_all_single reduce_scatter reduce_scatter_single reduce_scatter_tensor",
-    "output_tensor": "all_gather_into_tensor all_gather_single",
-    "output_tensor_list": "all_to_all",
-    "output_tensor_lists": "all_gather_coalesced",
-    "tensor": "all_reduce broadcast irecv recv reduce scatter",
-    "tensor_list": "all_gather",
-    "tensors": "all_reduce_coalesced",
-}
-_RECEIVED = {name: to for to, names in _RECEIVERS.items() for name in names.split()}
-
 
 # --- plans ----------------------------------------------------------------------------------------
 
@@ -75,10 +60,6 @@ class Plan:
     """Whether a Blob may lend its kept tensor: torch's own functions store no argument."""
     read: list[int]
     """The Blobs and collections of which it reads elements, and all tensors."""
-    blobs: list[int]
-    """The Blobs among them."""
-    others: list[int]
-    """The others, but for collections of numbers beside a Blob."""
     shape_only: list[int]
     """The Blobs of which it reads no element."""
     written: Mapping[int, bool]
@@ -89,18 +70,13 @@ class Plan:
     """Whether it may use what lies ready: it is torch's own, and writes at most one argument."""
     target: int | None
     """The argument that it writes, if that is short."""
-    lone: int
-    """The only Blob of a function that writes nothing, and gets no tensor; or -1."""
-    views: bool
-    """Whether that function may return a view. Also set once it has."""
 
 
-# The type of an argument; of a flag that determines which arguments are written, its truth value.
-_Kind = Any
+def plan_of(rule: Rule, kinds_by_key: Mapping[int | str, Any]) -> Plan:
+    """Plan calls with arguments of certain types, by position or keyword.
 
-
-def plan_of(rule: Rule, kinds_by_key: Mapping[int | str, _Kind]) -> Plan:
-    """Plan calls with arguments of certain types, by position or keyword."""
+    In place of its type, a flag that determines which arguments are written has a truth value.
+    """
     function = rule.function
     if function in _EXPORTS:
         raise TypeError(
@@ -129,57 +105,40 @@ def plan_of(rule: Rule, kinds_by_key: Mapping[int | str, _Kind]) -> Plan:
     if function in _SHAPE_ONLY:
         # "self" is the first parameter of torch's builtin functions.
         shape_only = [i for i in blobs if given[i] == "self" or not like]
-    numbers = [i for i in nested if given[i] in rule.numbers]
-    alone = rule.keeps and len(blobs) == 1 and not (tensors or written or shape_only)
-    alone = alone and numbers == nested
     short = rule.keeps and len(written) <= 1 and written.keys().isdisjoint(nested)
     target = next(iter(written), None)
     unread = {*shape_only, *written} - {*tensors}
-    read = [i for i in (*blobs, *tensors, *nested) if i not in unread]
-    first = [i for i in read if i in {*blobs}]
-    if not first:
-        # Otherwise the function, when it has got tensors, asks for a Blob in place of a number.
-        numbers = []
     return Plan(
         _by_position(function, len(kinds), names),
         name,
         # The ``*_like`` functions compute the elements of their result.
         computes=function not in _SHAPE_ONLY or like,
         keeps=rule.keeps,
-        read=read,
-        blobs=first,
-        others=[i for i in read if i not in {*first, *numbers}],
+        read=[i for i in (*blobs, *tensors, *nested) if i not in unread],
         shape_only=shape_only,
         written=written,
         flags=[i for i, parameter in enumerate(given) if parameter in flags],
         short=short,
         target=target,
-        lone=blobs[0] if alone else -1,
-        views=alone and rule.views,
     )
 
 
 def _by_position(function: Callable[..., Any], count: int, names: tuple[str, ...]) -> Any:
     """Return a function of `count` arguments by position, of which the last have these names."""
-    if not can_be_written(names):
-        first = count - len(names)
-        return lambda *given: function(
-            *given[:first], **dict(zip(names, given[first:], strict=True))
-        )
-    given = [f"x{n}" for n in range(count)]
-    text = f"\ndef run({', '.join(given)}):\n    return function({arguments(given, names)})\n"
-    return _run_of(text, {"function": function}) if names else function
+    first = count - len(names)
+
+    def run(*given: Any) -> Any:
+        return function(*given[:first], **dict(zip(names, given[first:], strict=True)))
+
+    return run if names else function
 
 
-_run_of = compiler("torch", {"__name__": __name__})
-
-
-def _places(kinds: Sequence[_Kind], kind: Any) -> list[int]:
+def _places(kinds: Sequence[Any], kind: Any) -> list[int]:
     """Return the arguments that are instances of a class."""
     return [i for i, each in enumerate(kinds) if isinstance(each, type) and issubclass(each, kind)]
 
 
-def _written_by_flags(rule: Rule, given: Mapping[str | None, _Kind]) -> tuple[set[str], set[str]]:
+def _written_by_flags(rule: Rule, given: Mapping[str | None, Any]) -> tuple[set[str], set[str]]:
     """Return the parameters that other arguments make it write, and the flags to be looked at."""
     named = {name: given.get(name, NoneType) for name in ("inplace", *_TRAINING)}
     flags = {name: truth for name, truth in named.items() if truth is not NoneType}
@@ -211,10 +170,6 @@ class Rule(NamedTuple):
     """The keywords of outputs, which are overwritten completely."""
     keeps: bool
     """Whether the function is torch's own."""
-    views: bool
-    """Whether a schema declares that results may share the memory of an argument."""
-    numbers: frozenset[str]
-    """The parameters whose types have no tensors."""
     plan: Callable[..., Any] | None = None
     """Returns what makes calls, given this rule and the types of the arguments."""
 
@@ -239,28 +194,16 @@ def rule_of(function: Callable[..., Any]) -> Rule:
             elif _is_written(argument):
                 written |= {*parameters[place : place + 1]}
     if not schemas:
-        if module.startswith("torch.distributed") and name in _RECEIVED:
-            written.add(_RECEIVED[name])
+        if module.startswith("torch.distributed"):
+            # What receives data comes first, but not of these.
+            others = {"gather": {"gather_list"}, "isend": set(), "send": set()}
+            written |= others.get(name, {parameters[0]})
         elif name == "__setitem__" or (name.endswith("_") and not name.endswith("__")):
             written.add(parameters[0])
     # A third-party operator may store its arguments, or write them undeclared.
     own = f"{module}.".startswith(("torch.", "."))
     keeps = own and all(schema.name.startswith("aten::") for schema in schemas)
-    views = any(
-        result.alias_info is not None and not result.alias_info.is_write
-        for schema in schemas
-        for result in schema.returns
-    )
-    numbers = frozenset(_without_tensors(function, schemas))
-    return Rule(function, parameters, frozenset(written), frozenset(outs), keeps, views, numbers)
-
-
-def _without_tensors(function: Callable[..., Any], schemas: Sequence[Any]) -> set[str]:
-    """Return the parameters that schemas, or else annotations, declare to have no tensors."""
-    types = [(one.name, str(one.type)) for schema in schemas for one in schema.arguments]
-    if not types and inspect.isfunction(function):
-        types = [(name, str(kind)) for name, kind in function.__annotations__.items()]
-    return {name for name, _ in types} - {name for name, kind in types if "Tensor" in kind}
+    return Rule(function, parameters, frozenset(written), frozenset(outs), keeps)
 
 
 def _positional(function: Callable[..., Any]) -> tuple[str, ...]:

@@ -7,14 +7,15 @@ A tensor that a torch function only reads is a *loan*: it takes the const path, 
 references it after the function has returned. The Blob keeps it for the next function, with its
 other arrays (`BlobCore.accessor_arrays`), and it is valid as long as these. Each call is checked
 afterwards. If the function has written the loan, or a result shares its storage, the Blob drops the
-loan, and it becomes an alias. A function that may return a view gets an alias at once, if that
-changes nothing.
+loan, and it becomes an alias.
 """
 
 from __future__ import annotations
 
+import functools
+import sys
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import numpy as np
 import torch
@@ -26,7 +27,6 @@ from syncblob._source_lines import user_instruction
 from syncblob.arrays import dlpack_capsules
 from syncblob.blob.core import GPU_DATA, HOST_DATA, HOST_DIFF, NOTHING_KEPT
 from syncblob.calls.torch.devices import require_reach
-from syncblob.calls.torch.tracing import untraced
 from syncblob.devices import HOST, Side
 from syncblob.memory import CONST, MUTABLE, Access, SyncedMemory
 from syncblob.memory.loans import NO_LOANS
@@ -60,15 +60,28 @@ _NO_WAIT = -1
 
 # --- tensors for the user -------------------------------------------------------------------------
 
+_Parameters = ParamSpec("_Parameters")
+_Result = TypeVar("_Result")
+
+
+def untraced(function: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
+    """Make torch.compile, which is not imported, call a function instead of tracing it."""
+    disabled: list[Callable[_Parameters, _Result]] = []
+
+    @functools.wraps(function)
+    def outside(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
+        if "torch._dynamo" not in sys.modules:
+            return function(*args, **kwargs)
+        if not disabled:
+            disabled.append(torch.compiler.disable(function))  # type: ignore[no-untyped-call]  # torch's
+        return disabled[0](*args, **kwargs)
+
+    return outside
+
 
 @untraced
 def tensor_over(blob: BlobCore, *, copy: bool | None) -> torch.Tensor:
     """Return a tensor over a Blob's data; see `Blob.to_torch`."""
-    if blob.home is HOST and not copy:
-        # This function, its wrapper and `Blob.to_torch` are of this package.
-        alias = host_alias(blob, HOST_DATA, user_instruction(4))
-        if alias is not None:
-            return alias
     memory, layout = blob.memory, blob.layout
     if copy or (copy is None and blob.readonly):
         return private(memory, layout, blob.home, "to_torch")
@@ -81,11 +94,12 @@ def tensor_over(blob: BlobCore, *, copy: bool | None) -> torch.Tensor:
         raise ValueError(
             f"torch has no tensors with negative strides such as {layout.strides}; use copy=True"
         )
-    return alias_over(blob, memory, HOST_DATA, "to_torch")
+    # This function, its wrapper and `Blob.to_torch` are of this package.
+    return alias_over(blob, memory, HOST_DATA, "to_torch", user_instruction(4))
 
 
 def alias_over(
-    blob: BlobCore, memory: SyncedMemory, place: int, reason: str, noted: NotedPlace | None = None
+    blob: BlobCore, memory: SyncedMemory, place: int, reason: str, noted: NotedPlace | None
 ) -> torch.Tensor:
     """Return a tracked alias of data or diff, by its place; not of a const Blob."""
     tensor = host_alias(blob, place, noted) if blob.home is HOST else None
@@ -95,7 +109,7 @@ def alias_over(
     return tensor
 
 
-def host_alias(blob: BlobCore, place: int, noted: NotedPlace | None = None) -> torch.Tensor | None:
+def host_alias(blob: BlobCore, place: int, noted: NotedPlace | None) -> torch.Tensor | None:
     """Return an alias of data or diff on the host, if that changes and copies nothing; or None."""
     kept = blob.accessor_arrays[place]
     if kept is None:
@@ -115,13 +129,7 @@ def host_alias(blob: BlobCore, place: int, noted: NotedPlace | None = None) -> t
     if loans is NO_LOANS:
         loans = memory.own_loans()
     loans.lend(array, _KIND, Side.HOST, layout.start, layout.stop, noted)
-    capsule = array.__dlpack__()
-    # As `_of_capsule`.
-    tensor: torch.Tensor = (
-        _of_capsule(capsule)
-        if torch.is_inference_mode_enabled()
-        else torch._C._from_dlpack(capsule)
-    )
+    tensor = _of_capsule(array.__dlpack__())
     return tensor if shortcut.writable and memory.loans is loans else None
 
 

@@ -17,9 +17,7 @@ from syncblob._source_lines import user_instruction
 from syncblob.blob.core import GPU_DATA, HOST_DATA, BlobCore
 from syncblob.calls.engine import Cache, plans_by_function
 from syncblob.calls.nested import NESTED, instances
-from syncblob.calls.torch.devices import device_of_tensors
 from syncblob.calls.torch.make_call import (
-    ADVICE,
     Call,
     Lent,
     explain_resize,
@@ -28,19 +26,12 @@ from syncblob.calls.torch.make_call import (
     transformation,
 )
 from syncblob.calls.torch.plans import Plan, Rule, plan_of, rule_of
-from syncblob.calls.torch.tensors import empty, host_alias, loan_of, overlaps, storage_of
-from syncblob.calls.torch.tracing import untraced
-from syncblob.devices import HOST, supervisors, timed_computations
+from syncblob.calls.torch.tensors import empty, host_alias, loan_of, overlaps, storage_of, untraced
+from syncblob.devices import HOST, supervisors
 from syncblob.memory import attempt, has_written
 from syncblob.memory.operations import running
-from syncblob.transfers import require_device
-from syncblob.transfers.verify import verifying
 
 _CPU = torch.device("cpu")
-
-# What a function writes, the tensor in its place, and the addresses of that.
-_Target = tuple[Any, Any, int, int]
-_NO_TARGET: _Target = (None, None, 0, 0)
 
 _PLAIN: tuple[Any, ...] = (list, tuple)
 
@@ -56,30 +47,14 @@ def _make(rule: Rule, kinds: Mapping[int | str, Any]) -> Callable[[Sequence[Any]
     """Return the function that makes calls, given the arguments; those by keyword come last."""
     plan = plan_of(rule, kinds)
     if plan.flags:
-        return _make_by_flags(rule, kinds, plan.flags)
-    if not plan.short:
-        return partial(_begin, plan)
-    if plan.shape_only:
-        return partial(_use_shapes, plan)
-    if plan.target is None:
-        return partial(_read, plan)
-    return partial(_write_tensor if plan.target in plan.read else _write, plan)
-
-
-def _make_by_flags(rule: Rule, kinds: Mapping[int | str, Any], flags: Sequence[int]) -> Any:
-    """Return a function that makes calls of which the truth of flags says what they write."""
-    keys = [[*kinds][n] for n in flags]
-    made: dict[Any, Callable[[Sequence[Any]], Any]] = {}
-
-    def run(values: Sequence[Any]) -> Any:
-        truths = (*map(bool, map(values.__getitem__, flags)),)
-        known = made.get(truths)
-        if known is None:
-            given = dict(zip(keys, truths, strict=True))
-            known = made[truths] = _make(rule, {**kinds, **given})
-        return known(values)
-
-    return run
+        # Their truth says what a call writes.
+        keys = [[*kinds][n] for n in plan.flags]
+        made = Cache(lambda truths: _make(rule, {**kinds, **dict(zip(keys, truths, strict=True))}))
+        return lambda values: made[tuple([bool(values[n]) for n in plan.flags])](values)
+    run = _begin
+    if plan.short:
+        run = _read if plan.target is None else _write
+    return partial(run, plan)
 
 
 # What makes the calls of a function, by the types of the arguments.
@@ -100,57 +75,31 @@ def _begin(plan: Plan, values: Sequence[Any]) -> Any:
 
 def _read(plan: Plan, values: Sequence[Any]) -> Any:
     """Make a call that writes nothing, on the host."""
-    special = supervisors or _modes._is_in_torch_dispatch_mode
-    if special and not _may_run_on_host(plan, values):
+    if supervisors or _modes._is_in_torch_dispatch_mode:
         return _begin(plan, values)
     operands = [*values]
     lent: list[Lent] = []
-    if plan.views and values[plan.lone].home.native:
-        # A loan would become an alias, and the next call would need a new one.
-        alias = host_alias(values[plan.lone], HOST_DATA, user_instruction(3))
-        if alias is not None:
-            operands[plan.lone] = alias
-            return plan.compute(*operands)
-    for n in plan.blobs:
-        # As in `_lend`, without a call.
-        x = operands[n]
-        kept = x.accessor_arrays[HOST_DATA]
-        loan = kept.tensor if kept is not None and kept.shortcut.readable else None
-        if loan is None or loan.tensor._version != loan.version:
-            loan = loan_of(x, HOST, plan.name)
-            if loan is None:
-                return _read_queued(plan, values)
-        operands[n] = loan.tensor
-        lent.append((x, loan))
-    if plan.others and not _lend(plan, operands, plan.others, lent):
-        return _record(plan, values)
-    result = plan.compute(*operands)
-    return result if _is_apart(result, lent) else give(result, lent, HOST, plan)
-
-
-def _record(plan: Plan, values: Sequence[Any]) -> Any:
-    """Make a call that autograd may record, with copies: it does not see writes to Blobs."""
-    operands = [*values]
-    tensors = [*instances([values[n] for n in plan.others], torch.Tensor)]
-    here = tensors and transformation() is None and not any(x.is_cuda for x in tensors)
-    if not (here and plan.blobs and _lend(plan, operands, plan.blobs, [])):
+    for n in plan.shape_only:
+        if not values[n].home.native:
+            return _begin(plan, values)
+        operands[n] = empty(values[n].layout, _CPU)
+    if plan.read and not _lend(plan, operands, plan.read, lent):
         return _read_queued(plan, values)
-    for n in plan.blobs:
-        operands[n] = operands[n].clone()
-    return plan.compute(*operands)
+    result = plan.compute(*operands)
+    return result if not lent or _is_apart(result, lent) else give(result, lent, HOST, plan)
 
 
 def _read_queued(plan: Plan, values: Sequence[Any]) -> Any:
     """Make a call that writes nothing, with the tensors that Blobs keep on a CUDA device."""
     operands = [*values]
     lent: list[Lent] = []
-    if supervisors or plan.views or not _lend(plan, operands, plan.read, lent, place=GPU_DATA):
+    if supervisors or plan.shape_only or not _lend(plan, operands, plan.read, lent, place=GPU_DATA):
         return _begin(plan, values)
-    homes: Any = {x.home for x, _ in lent}
-    home = homes.pop()
-    stream = None if homes else home.order.plain()
-    if stream is None:
-        return _begin(plan, values)
+    home: Any = lent[0][0].home
+    stream = home.order.plain()
+    for x, _ in lent:
+        if stream is None or x.home is not home:
+            return _begin(plan, values)
     try:
         result = plan.compute(*operands)
     except torch.OutOfMemoryError:
@@ -161,24 +110,30 @@ def _read_queued(plan: Plan, values: Sequence[Any]) -> Any:
 
 
 def _write(plan: Plan, values: Sequence[Any]) -> Any:
-    """Make a call that writes one Blob, on the host."""
-    special = supervisors or _modes._is_in_torch_dispatch_mode
-    if transformation() is not None or (special and not _may_run_on_host(plan, values)):
+    """Make a call that writes one Blob or tensor, on the host."""
+    if supervisors or _modes._is_in_torch_dispatch_mode or transformation() is not None:
         return _begin(plan, values)
     n: Any = plan.target
     x, whole = values[n], plan.written[n]
-    layout = x.known_layout
-    # Every other output gets its contents when the function has succeeded.
-    ready = layout is not None and (not whole or (layout.contiguous and layout.size))
-    ready = ready and x.home.native
-    tensor = host_alias(x, HOST_DATA, user_instruction(3)) if ready else None
-    if tensor is None:
-        return _begin(plan, values)
+    layout: Any = None
+    strides = None
+    if not isinstance(x, BlobCore):
+        tensor, (_, start, stop) = x, storage_of(x)
+    else:
+        layout = x.known_layout
+        # Every other output gets its contents when the function has succeeded.
+        ready = layout is not None and (not whole or (layout.contiguous and layout.size))
+        ready = ready and x.home.native
+        tensor = host_alias(x, HOST_DATA, user_instruction(3)) if ready else None
+        if tensor is None:
+            return _begin(plan, values)
+        start = tensor.data_ptr()
+        stop = start + layout.stop - layout.start
+        strides = None if whole else tensor.stride()
     operands = [*values]
     operands[n] = tensor
     lent: list[Lent] = []
-    start, strides = tensor.data_ptr(), None if whole else tensor.stride()
-    target = x, tensor, start, start + layout.stop - layout.start
+    target = x, tensor, start, stop
     if plan.read and not _lend(plan, operands, plan.read, lent, target):
         return _begin(plan, values)
     if running:
@@ -186,42 +141,16 @@ def _write(plan: Plan, values: Sequence[Any]) -> Any:
     try:
         result = plan.compute(*operands)
     except RuntimeError as error:
-        explain_resize(error, plan.name, (x,))
+        explain_resize(error, plan.name, () if tensor is x else (x,))
         raise
-    stays = whole or (tensor.stride() == strides and tensor.data_ptr() == start)
-    if tensor.shape != layout.shape or not stays:
+    if layout is not None and not (
+        tensor.shape == layout.shape
+        and (whole or (tensor.stride() == strides and tensor.data_ptr() == start))
+    ):
         require_place(plan.name, x, tensor, None if whole else (start, strides, False, False))
     if result is tensor or not lent or _is_apart(result, lent):
         return result
     return give(result, lent, HOST, plan)
-
-
-def _write_tensor(plan: Plan, values: Sequence[Any]) -> Any:
-    """Make a call that writes one tensor, on the host."""
-    special = supervisors or _modes._is_in_torch_dispatch_mode
-    if special and not _may_run_on_host(plan, values):
-        return _begin(plan, values)
-    n: Any = plan.target
-    operands, x = [*values], values[n]
-    lent: list[Lent] = []
-    if not _lend(plan, operands, plan.read, lent, (x, x, *storage_of(x)[1:])):
-        return _begin(plan, values)
-    if running:
-        has_written()
-    result = plan.compute(*operands)
-    return result if _is_apart(result, lent) else give(result, lent, HOST, plan)
-
-
-def _use_shapes(plan: Plan, values: Sequence[Any]) -> Any:
-    """Make a call with empty tensors in place of Blobs of which it reads no element."""
-    operands = [*values]
-    for n in plan.shape_only:
-        x = values[n]
-        if supervisors or not x.home.native or _modes._is_in_torch_dispatch_mode:
-            return _begin(plan, values)
-        operands[n] = empty(x.layout, _CPU)
-    # This asks again for Blobs that it reads.
-    return plan.compute(*operands)
 
 
 def _lend(
@@ -229,12 +158,13 @@ def _lend(
     items: list[Any],
     places: Iterable[int],
     lent: list[Lent],
-    target: _Target = _NO_TARGET,
+    target: tuple[Any, Any, int, int] = (None, None, 0, 0),
     place: int = HOST_DATA,
 ) -> bool:
     """Put tensors that lie ready in the places of Blobs; return whether all do.
 
-    `place` is that of the arrays with which Blobs keep the tensors.
+    `target` is what the call writes, the tensor in its place, and the addresses of that. `place` is
+    that of the arrays with which Blobs keep the tensors.
     """
     y, written, start, stop = target
     for n in places:
@@ -285,14 +215,3 @@ def _is_apart(result: Any, lent: Sequence[Lent]) -> bool:
             if loan.start <= address <= loan.stop or loan.tensor._version != loan.version:
                 return False
     return True
-
-
-def _may_run_on_host(plan: Plan, values: Sequence[Any]) -> bool:
-    """Return whether a call can use what lies ready on the host, although guards are active."""
-    if _modes._is_in_torch_dispatch_mode:
-        return False
-    tensors = [*instances(values, torch.Tensor)]
-    _, home = device_of_tensors(tensors, [x.device for x in instances(values, BlobCore)])
-    if plan.computes:
-        require_device(home.device, plan.name, ADVICE)
-    return home is HOST and not (verifying() or timed_computations.watchers)

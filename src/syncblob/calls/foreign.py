@@ -1,0 +1,160 @@
+"""Calls with objects that do not know Blobs: sparse arrays, units, variables of solvers.
+
+Their operators, or their protocols of NumPy if they implement these themselves ("strangers"), are
+called first, with the Blob if they may compute with it. If all of them decline, NumPy computes with
+a read-only host array, or in an operator with a NumPy scalar if the Blob is 0-d.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import lru_cache, partial
+from typing import Any
+
+import numpy as np
+
+from syncblob.arrays.foreign import is_array, is_stranger
+from syncblob.blob.core import BlobCore
+from syncblob.blob.scalars import element
+from syncblob.calls.make_call import joined
+from syncblob.calls.nested import instances, replaced
+from syncblob.calls.tables import written_arguments
+
+# --- operators --------------------------------------------------------------------------------
+
+_MIRRORED = {"eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
+
+
+def host_value(blob: Any) -> Any:
+    """Return a read-only host array of a Blob; a NumPy scalar if it is 0-d."""
+    return np.asarray(blob) if blob.shape else element(blob, "item")[()]
+
+
+def known_form(blob: Any, other: Any) -> Any:
+    """Return what another operand gets for a Blob: the Blob itself, or NumPy's value.
+
+    Arrays, and types that hold arrays and so implement ``__array_function__``, get the Blob. Others
+    expect a number or an ndarray: many convert nothing else, and pyscipopt's expressions call the
+    same operator again.
+    """
+    if is_array(other) or is_stranger(type(other), "__array_function__"):
+        return blob
+    return host_value(blob) if not blob.shape or _has_ufunc(other) else blob
+
+
+def _has_ufunc(x: Any) -> bool:
+    return getattr(type(x), "__array_ufunc__", None) not in {None, np.ndarray.__array_ufunc__}
+
+
+def has_operator(name: str, x: Any, *, mirrored: bool) -> bool:
+    """Return whether a type defines an operator, or the one that Python calls on the right."""
+    if name == "ne":
+        # By default, it inverts ``==``.
+        name = "eq"
+    method = f"__{_MIRRORED.get(name, f'r{name}') if mirrored else name}__"
+    own = getattr(type(x), method, None)
+    return own is not None and own is not getattr(object, method, None)
+
+
+def answer_of(name: str, kernel: Callable[..., Any], blob: Any, other: Any) -> Any:
+    """Return the result of the right operand's reflected operator, or NotImplemented.
+
+    If the operand has its own ``__array_ufunc__``, that is called instead, as ndarray's operators
+    do, because its reflected operators may be untested: pint's ``__rmatmul__`` is its
+    ``__matmul__``. `name` is Python's name of the operator.
+    """
+    if _has_ufunc(other):
+        return getattr(np, kernel.__name__)(blob, other)
+    mirrored = getattr(type(other), f"__{_MIRRORED.get(name, f'r{name}')}__", None)
+    return NotImplemented if mirrored is None else mirrored(other, blob)
+
+
+def by_array(name: str, kernel: Callable[..., Any], x1: Any, x2: Any, blob: Any) -> Any:
+    """Compute an operator with an operand that declines Blobs: its own, else with NumPy's value."""
+    left = blob is x1
+    form = known_form(blob, x2 if left else x1)
+    if form is blob:
+        # Python has tried the left operand already.
+        answer = answer_of(name, kernel, blob, x2) if left else NotImplemented
+        if answer is not NotImplemented:
+            return answer
+        form = host_value(blob)
+    compute = getattr(operator, f"__{name}__")
+    return compute(form, x2) if left else compute(x1, form)
+
+
+# --- protocols --------------------------------------------------------------------------------
+
+
+def _has_strangers(protocol: str, *kinds: type) -> bool:
+    return any(is_stranger(kind, protocol) for kind in kinds if not issubclass(kind, BlobCore))
+
+
+# Returns whether some types, other than Blob, implement a protocol of NumPy's in their own way.
+has_strangers: Callable[..., bool] = lru_cache(maxsize=1024)(_has_strangers)
+
+
+def ufunc_with_strangers(ufunc: np.ufunc, method: str, inputs: Any, kwargs: Any) -> Any:
+    """Return the first stranger's result that is not NotImplemented, else that with ndarrays."""
+    protocol, out = "__array_ufunc__", kwargs.get("out", ())
+    if type(out) is not tuple:
+        # The protocol has a tuple.
+        out = (out,)
+        kwargs = {**kwargs, "out": out}
+    strangers = [x for x in (*inputs, *out) if has_strangers(protocol, type(x))]
+    answer = _answer(protocol, strangers, (ufunc, method, *inputs), kwargs)
+    if answer is not NotImplemented:
+        return answer
+    _require_arrays(ufunc.__name__, (*out, *inputs[:1]) if method == "at" else out, strangers)
+    arrays = replaced(inputs, BlobCore, host_value)
+    return getattr(ufunc, method)(*arrays, **replaced(kwargs, BlobCore, np.asarray))
+
+
+def function_with_strangers(
+    function: Callable[..., Any], types: Collection[type], args: Any, kwargs: Any
+) -> Any:
+    """Do the same for ``__array_function__``; NotImplemented if a stranger is not found."""
+    name, protocol = function.__name__, "__array_function__"
+    everything = (*args, *kwargs.values())
+    kinds = [kind for kind in types if has_strangers(protocol, kind)]
+    strangers = [next(instances(everything, kind), None) for kind in kinds]
+    if any(x is None for x in strangers):
+        return NotImplemented
+    answer = _answer(protocol, strangers, (function, types, args, kwargs), {})
+    if answer is not NotImplemented:
+        return answer
+    if any(isinstance(x, np.ma.MaskedArray) for x in strangers):
+        raise TypeError(
+            f"{name} may lose the mask of a MaskedArray; give it the array's .filled(), or "
+            "numpy.asarray() of the Blob"
+        )
+    written = written_arguments(function, args, kwargs)
+    arguments = joined(args, kwargs)
+    _require_arrays(name, [arguments[key] for key in written], strangers)
+    args, kwargs = replaced((args, kwargs), BlobCore, np.asarray)
+    return function(*args, **kwargs)
+
+
+def _answer(
+    protocol: str, strangers: Iterable[Any], request: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> Any:
+    """Call the protocols from left to right, as NumPy does; NotImplemented if all decline."""
+    for x in strangers:
+        try:
+            known = replaced(request, BlobCore, partial(known_form, other=x))
+            answer = getattr(type(x), protocol)(x, *known, **kwargs)
+        except TypeError:
+            continue
+        if answer is not NotImplemented:
+            return answer
+    return NotImplemented
+
+
+def _require_arrays(name: str, written: Any, strangers: Iterable[Any]) -> None:
+    """Raise if a Blob would be written."""
+    if next(instances([*written], BlobCore), None) is not None:
+        kinds = ", ".join(sorted({type(x).__name__ for x in strangers}))
+        raise TypeError(
+            f"{name} writes into a Blob, and cannot take {kinds}; convert it with numpy.asarray()"
+        )

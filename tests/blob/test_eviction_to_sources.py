@@ -3,6 +3,7 @@
 import gc
 import random
 from contextlib import suppress
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -164,24 +165,36 @@ def test_a_source_that_is_gone_is_not_relied_on(limited, source):
     assert blob.memory.source is None
 
 
-@pytest.mark.parametrize("change", ["written", "deleted", "replaced later"])
+def files_open():
+    """Return how many files this process has open, where that can be seen."""
+    folder = Path("/proc/self/fd")
+    return len(list(folder.iterdir())) if folder.exists() else 0
+
+
+@pytest.mark.parametrize("change", ["written", "deleted", "deleted later", "replaced later"])
 def test_values_survive_what_happens_to_their_file(limited, file, change):
+    before = files_open()
     with syncblob.use_device(LIMITED):
         weights = syncblob.read_blob(file)
     weights.gpu_data()
+    gc.collect()
+    assert files_open() == before
     if change == "written":
         file.write_bytes(file.read_bytes()[:-1] + b"\0")
     elif change == "deleted":
         file.unlink()
     weights.evict("gpu")
-    dropped = change != "written"
+    dropped = "later" in change
     assert weights.head is (Head.UNINITIALIZED if dropped else Head.HEAD_AT_CPU)
     if change == "replaced later":
         other = file.with_suffix(".new")
         other.write_bytes(b"")
         other.replace(file)
+    elif change == "deleted later":
+        file.unlink()
     assert weights.gpu_data().tolist() == [*range(COUNT)]
     assert limited.downloads == (not dropped)
+    assert files_open() == before
 
 
 @pytest.mark.parametrize("closed", ["before", "after"])

@@ -72,6 +72,8 @@ def test_files_of_weights_of_other_libraries(tmp_path):
 def test_a_name_may_look_like_text(write):
     net = NetParameter(name="name: x", layer=[LayerParameter(name="layer {")])
     assert open_model(write(net)).name == "name: x"
+    printable = NetParameter(name="n" * ord("a"))
+    assert open_model(write(printable)).name == printable.name
 
 
 STATE = SolverState(iter=5, history=[BLOB])

@@ -12,6 +12,7 @@ from syncblob import (
     write_prototxt,
 )
 from syncblob.caffe._pb.caffe_pb2 import BlobProto, ForkLayer, LayerParameter, NetParameter
+from syncblob.caffe.commands import main
 from syncblob.caffe.convert import convert
 from syncblob.caffe.messages.wire import length_field
 
@@ -165,24 +166,60 @@ def test_required_fields_are_checked_when_writing(tmp_path):
     assert syncblob.open_model(path)["c"].proto.clip_param.max == 6
 
 
-def test_a_layer_with_settings_of_a_fork_that_did_not_change_is_written_as_it_was(tmp_path):
-    """OpenPose uses the number of clip_param, the only settings with required fields."""
-    layer = LayerParameter(name="c", type="CPMData", bottom=["a"], top=["a"])
+@pytest.fixture(params=["Clip", "CPMData"])
+def gap(request, tmp_path):
+    """Write a net with field 148 as OpenPose uses it, and as a fork's Clip might."""
+    layer = LayerParameter(name="c", type=request.param, bottom=["a"], top=["a"])
     layer.MergeFromString(length_field(148, b"\x08\x08\x15\0\0\0?"))  # 1: 8, 2: 0.5
     other = LayerParameter(name="w", type="InnerProduct", blobs=[BlobProto(data=[1])])
     path = tmp_path / "gap.caffemodel"
     path.write_bytes(NetParameter(layer=[layer, other]).SerializePartialToString())
-    model = syncblob.open_model(path)
+    return path
+
+
+def settings_of(path):
+    return syncblob.open_model(path)["c"].proto.SerializePartialToString()
+
+
+def test_a_layer_with_a_gap_that_did_not_change_is_written_as_it_was(gap, tmp_path):
+    model = syncblob.open_model(gap)
     syncblob.save_model(model, tmp_path / "same.caffemodel")
-    assert (tmp_path / "same.caffemodel").read_bytes() == path.read_bytes()
+    assert (tmp_path / "same.caffemodel").read_bytes() == gap.read_bytes()
     model["w"].blobs[0][...] = 3
     syncblob.save_model(model, tmp_path / "edited.caffemodel")
-    convert(path, tmp_path / "x.safetensors")
+    syncblob.save_model(model, tmp_path / "edited.h5")
+    convert(gap, tmp_path / "x.safetensors")
     convert(tmp_path / "x.safetensors", tmp_path / "back.caffemodel")
     for name in ("edited", "back"):
-        again = syncblob.open_model(tmp_path / f"{name}.caffemodel")
-        assert again["c"].proto.SerializePartialToString() == layer.SerializePartialToString()
+        assert settings_of(tmp_path / f"{name}.caffemodel") == settings_of(gap)
+    assert model.to_net().layer[0].clip_param.max == 0.5
+
+
+def test_settings_of_a_fork_under_the_name_of_caffes(gap, tmp_path):
+    model = syncblob.open_model(gap)
+    is_clip = model["c"].type == "Clip"
     model["c"].bottoms = ["b"]
-    for save in (syncblob.save_model, lambda model, path: write_prototxt(model.to_net(), path)):
+    if is_clip:
         with pytest.raises(ValueError, match=r"layer 'c': .*clip_param\.min"):
-            save(model, tmp_path / "edited.caffemodel")
+            syncblob.save_model(model, tmp_path / "x.caffemodel")
+        with pytest.raises(ValueError, match=r"layer 'c' \(Clip\): .*clip_param\.min"):
+            model.infer_shapes({"b": (2,)})
+        return
+    syncblob.save_model(model, tmp_path / "x.caffemodel")
+    net = ModelFile.from_net(model.to_net()).to_net()
+    path = tmp_path / "x.prototxt"
+    with pytest.raises(ValueError, match="layer 'c' has a field 148 of a fork"):
+        write_prototxt(net, path)
+    write_prototxt(net, path, ignore_unknown=True)
+    assert read_prototxt(path).layer[0].bottom == ["b"]
+
+
+def test_inspect_prints_a_definition_with_a_gap_or_why_not(gap, capsys):
+    status = main(["inspect", str(gap), "--prototxt"])
+    out, err = capsys.readouterr()
+    if syncblob.open_model(gap)["c"].type == "Clip":
+        assert (status, out) == (1, "")
+        assert "layer 'c': expected the fields clip_param.min" in err
+    else:
+        assert (status, "clip_param" in out) == (0, False)
+        assert "layer.148 (1)" in err

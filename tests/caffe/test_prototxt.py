@@ -5,7 +5,6 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from caffe_agreement import needs_upb
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -209,7 +208,6 @@ def test_what_is_no_phase(phase):
 # --- round trips ---------------------------------------------------------------------------------
 
 
-@needs_upb
 @settings(max_examples=150)
 @given(
     st.text(st.characters(exclude_categories=["Cs"]), max_size=5),

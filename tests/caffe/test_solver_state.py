@@ -121,3 +121,9 @@ def test_a_state_that_no_file_can_hold(tmp_path, change, error, words):
         with pytest.raises(error, match=words):
             save_solver_state(state, tmp_path / name)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_name_that_would_not_be_recognised_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="this state could not be opened again"):
+        save_solver_state(syncblob.SolverState(1, "\n\x01a"), tmp_path / "x.solverstate")
+    assert not list(tmp_path.iterdir())

@@ -5,15 +5,12 @@ import pickle
 
 import numpy as np
 import pytest
-from caffe_agreement import needs_upb
 
 from syncblob.caffe import Layer, ModelFile, open_model, read_prototxt, save_model, write_prototxt
 from syncblob.caffe._pb.caffe_pb2 import BlobProto, NetParameter
-from syncblob.caffe.messages.string_fields import encode_text
+from syncblob.caffe.messages.string_fields import encode_text, parse
 from syncblob.caffe.messages.wire import length_field, varint
 from syncblob.errors import ModelFileError
-
-pytestmark = needs_upb
 
 NAME, DATA = "\N{CJK UNIFIED IDEOGRAPH-5377}".encode("gbk"), b"\xca\xfd"
 NAME_HERE, DATA_HERE = (text.decode(errors="surrogateescape") for text in (NAME, DATA))
@@ -89,7 +86,7 @@ def test_a_definition_in_another_encoding(tmp_path):
 
 def test_an_input_of_an_older_net(write):
     inputs = length_field(3, DATA) + b"".join(number(4, dim) for dim in (1, 2, 3, 4))
-    net = NetParameter.FromString(length_field(1, NAME) + inputs + NETS[1])
+    net = parse(NetParameter, length_field(1, NAME) + inputs + NETS[1])
     assert ModelFile.from_net(net)["input"].tops == (DATA_HERE,)
     assert ModelFile.from_net(open_model(write(net)).to_net())["input"].tops == (DATA_HERE,)
 

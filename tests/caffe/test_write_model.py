@@ -42,6 +42,7 @@ ODD_NETS = {
     "fields between layers": field(100, b"\x0a\x01a") + UNKNOWN + field(100, b"") + UNKNOWN,
     "V1": field(2, field(6, UNPACKED) + field(4, b"a") + b"\x28\x04" + UNKNOWN) + field(1, b"n"),
     "raw values": field(100, field(7, b"\x3a\x02\x08\x02\x50\x02" + field(12, FLOATS[:4]))),
+    "names that are not UTF-8": field(1, b"\xff") + field(100, field(1, b"\xfe")),
     "a name given twice": field(1, b"x") + field(1, b"y") + field(100, field(1, b"b") * 2),
 }
 

@@ -119,6 +119,19 @@ def test_texts_in_hdf5_are_named_and_left_out(tmp_path):
         assert found.others == ("the text 'classes'", "the text 'fc/notes'")
 
 
+@pytest.mark.parametrize("size", [512, 8192])
+def test_hdf5_after_a_block_of_matlabs(tmp_path, size):
+    path = tmp_path / "x.mat"
+    with h5py.File(path, "w", userblock_size=size) as file:
+        file["a"] = np.arange(6.0).reshape(2, 3)
+        file.create_dataset("b", data=np.arange(6.0), chunks=(4,))
+    with path.open("r+b") as file:
+        file.write(b"MATLAB 7.3 MAT-file, Platform: GLNXA64".ljust(128))
+    with open_weights(path) as found:
+        expected = {"a": [[0, 1, 2], [3, 4, 5]], "b": [0, 1, 2, 3, 4, 5]}
+        assert {name: blob.tolist() for name, blob in found.tensors.items()} == expected
+
+
 @pytest.mark.parametrize(
     "names",
     [

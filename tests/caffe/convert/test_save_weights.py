@@ -236,6 +236,29 @@ def test_zeros_in_a_densely_packed_archive_can_be_opened_again(tmp_path):
     assert open_weights(tmp_path / "x.npz").tensors["a"].shape == (5, 1 << 20)
 
 
+@pytest.mark.parametrize("edited", ["a", "b"])
+def test_zeros_under_several_filters_can_be_opened_again(tmp_path, edited):
+    properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    count = 5 << 20
+    properties.set_chunk((count,))
+    for _ in range(2):
+        properties.set_deflate(9)
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        space, kind = h5py.h5s.create_simple((count,)), h5py.h5t.NATIVE_FLOAT
+        h5py.h5d.create(file.id, b"a", kind, space, properties)
+        file["a"][: 1 << 16] = np.random.default_rng(0).random(1 << 16, np.float32)
+        file["a"].attrs["units"] = "m"
+        file["b"] = file["a"]
+    with open_weights(tmp_path / "x.h5") as weights:
+        weights.tensors[edited][...] = 0
+        save_weights(weights, tmp_path / "x.h5")
+    with open_weights(tmp_path / "x.h5") as weights:
+        assert not any(blob.cpu_data().any() for blob in weights.tensors.values())
+    with h5py.File(tmp_path / "x.h5") as file:
+        assert file["a"] == file["b"]
+        assert file["a"].attrs["units"] == "m"
+
+
 def test_comments_of_an_archive_are_kept(tmp_path):
     path = tmp_path / "x.npz"
     np.savez(path, a=WEIGHT, b=BIAS)

@@ -28,10 +28,11 @@ from syncblob.caffe.convert.weights import (
 )
 from syncblob.caffe.files.caffe_hdf5 import read_state
 from syncblob.caffe.files.file_types import BY_NAME, MESSAGES, FileType, type_of, type_of_name
-from syncblob.caffe.files.recognise import message_reader, possible_messages, refuse_other_formats
+from syncblob.caffe.files.recognise import possible_messages, refuse_other_formats
 from syncblob.caffe.messages.fields import Array, DType, Write
 from syncblob.caffe.messages.open_file import OpenFile
 from syncblob.caffe.messages.string_fields import require_type
+from syncblob.caffe.messages.wire import WireReader
 from syncblob.errors import ModelFileError, SyncblobError
 from syncblob.formats import Blob, as_dtype, is_bfloat16, quantity
 
@@ -126,10 +127,10 @@ def format_of(path: str | os.PathLike[str]) -> str:
 
 def _which_message(file: OpenFile, promised: str) -> str:
     """Tell Caffe's messages apart by their fields. The name decides if these fit several."""
-    with message_reader(file) as reader:
-        refuse_other_formats(reader)
+    with WireReader.of_file(file) as reader:
+        message = refuse_other_formats(reader)
         try:
-            found = possible_messages(reader)
+            found = possible_messages(message)
         except ModelFileError:
             if not promised or promised in MESSAGES:
                 raise
@@ -322,6 +323,7 @@ def save_weights(weights: Weights, path: str | os.PathLike[str]) -> None:
         hold.
     """
     require_type(weights, Weights, "open_weights returns one, and save_model writes a model")
+    weights.hold_file()
     _plan(weights, os.fspath(path), keeps=True).run()
 
 

@@ -25,6 +25,7 @@ from syncblob.caffe.convert.weights import Entry, Weights
 from syncblob.caffe.messages.fields import Write
 from syncblob.caffe.messages.open_file import OpenFile
 from syncblob.caffe.messages.pieces import BlobValues, Piece, write_pieces
+from syncblob.caffe.messages.string_fields import parse
 from syncblob.errors import ModelFileError
 from syncblob.formats import NAMES, quantity
 
@@ -164,10 +165,10 @@ def _parse_description(text: str, path: str, entries: Iterable[str]) -> dict[str
         described = [name for layer in found["layers"] for name in layer["tensors"]]
         if sorted(described) != sorted(entries):
             raise ValueError("it is about other tensors")  # noqa: TRY301  # caught below
-        net = NetParameter.FromString(b64decode(found["settings"], validate=True))
+        net = parse(NetParameter, b64decode(found["settings"], validate=True))
         layers = []
         for layer in found["layers"]:
-            proto = LayerParameter.FromString(b64decode(layer["proto"], validate=True))
+            proto = parse(LayerParameter, b64decode(layer["proto"], validate=True))
             proto.ClearField("blobs")
             layers.append((Layer.of_own(proto), layer["tensors"]))
         for field in ("name", "layer", "layers"):

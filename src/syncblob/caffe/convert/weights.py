@@ -23,7 +23,7 @@ from numpy.typing import DTypeLike, NDArray
 from syncblob.caffe import Layer, NetParameter, squeezed_blobs
 from syncblob.caffe.messages.fields import Array, DType, Shape
 from syncblob.caffe.messages.lazy_blobs import lazy_blob
-from syncblob.caffe.messages.open_file import OpenFile
+from syncblob.caffe.messages.open_file import FileReference, OpenFile
 from syncblob.caffe.messages.read_blobproto import BlobIndex
 from syncblob.caffe.messages.values import Runs, Values
 from syncblob.errors import ModelFileError
@@ -115,7 +115,8 @@ class Weights(AbstractContextManager["Weights"]):
     others: tuple[str, ...] = ()
     unreadable: dict[str, str] = field(default_factory=dict)
     metadata: dict[str, str] = field(default_factory=dict)
-    file: OpenFile | None = None
+    file: FileReference | None = None
+    _held: OpenFile | None = field(default=None, init=False)
 
     @classmethod
     def of_entries(
@@ -147,7 +148,8 @@ class Weights(AbstractContextManager["Weights"]):
         if errors and not found:
             raise next(iter(errors.values()))
         unreadable = {name: error.message for name, error in errors.items()}
-        return cls(path, kind, tuple(found), unreadable=unreadable, file=file, **facts)
+        reference = None if file is None else file.reference
+        return cls(path, kind, tuple(found), unreadable=unreadable, file=reference, **facts)
 
     @property
     def tensors(self) -> Mapping[str, Blob]:
@@ -174,17 +176,23 @@ class Weights(AbstractContextManager["Weights"]):
 
     def source_file(self) -> OpenFile | None:
         """Return the file whose other contents are written again; None if there is none."""
-        if self.file is not None and not self.file.is_unchanged():
+        file = None if self.file is None else self.file()
+        if self.file is not None and file is None:
             raise ModelFileError(
                 "the file was closed or has changed since it was opened; open it again",
                 path=self.file.path,
             )
-        return self.file
+        return file
+
+    def hold_file(self) -> None:
+        """Keep the file open until `close`: saving may replace it, and be repeated."""
+        self._held = None if self.file is None else self.file()
 
     def close(self) -> None:
         """Close the file. Blobs that have been accessed keep their values."""
         if self.file is not None:
             self.file.close()
+        self._held = None
 
     def __exit__(self, *_exception: object) -> None:
         self.close()

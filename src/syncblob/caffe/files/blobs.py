@@ -6,23 +6,15 @@ import operator
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 from syncblob.caffe._pb import caffe_pb2 as messages
 from syncblob.caffe.files.caffe_hdf5 import plan_state_hdf5, read_state
 from syncblob.caffe.files.file_types import is_hdf5, require_path
-from syncblob.caffe.files.recognise import message_reader, require_message
+from syncblob.caffe.files.recognise import plan_message, require_message
 from syncblob.caffe.messages.file_objects import Source, Target, open_source, open_target
 from syncblob.caffe.messages.lazy_blobs import lazy_blob
-from syncblob.caffe.messages.pieces import (
-    Piece,
-    blob_field,
-    blob_pieces,
-    require_count,
-    require_size,
-    write_pieces,
-)
+from syncblob.caffe.messages.pieces import Piece, blob_field, blob_pieces, write_pieces
 from syncblob.caffe.messages.read_blobproto import MessageIndex
 from syncblob.caffe.messages.string_fields import (
     at_place,
@@ -32,6 +24,7 @@ from syncblob.caffe.messages.string_fields import (
     require_list,
     require_type,
 )
+from syncblob.caffe.messages.wire import WireReader
 from syncblob.caffe.nets.layer import as_named_blob
 from syncblob.formats import Blob
 
@@ -49,7 +42,7 @@ def read_blob(path: Source) -> Blob:
         The file, or an open binary file, as for `open_model`, whose errors apply.
     """
     file = open_source(path)
-    with message_reader(file) as reader:
+    with WireReader.of_file(file) as reader:
         require_message(reader, "binaryproto")
         parsed = MessageIndex(reader, messages.BlobProto)
         index = parsed.blob(parsed.message)
@@ -131,7 +124,7 @@ def open_solver_state(path: Source) -> SolverState:
         The file, or an open binary file, as for `open_model`, whose errors apply.
     """
     file = open_source(path)
-    with message_reader(file) as reader:
+    with WireReader.of_file(file) as reader:
         if is_hdf5(file):
             return SolverState(**read_state(file))
         require_message(reader, "solverstate")
@@ -186,7 +179,6 @@ def save_solver_state(state: SolverState, path: Target) -> None:
         }
         write = plan_state_hdf5(facts, history)
     else:
-        require_count(len(history))
         put_texts(first, "learned_net", [state.learned_net])
         # protobuf writes fields in the order of their numbers; so does Caffe.
         pieces: list[Piece] = [first.SerializeToString()]
@@ -194,7 +186,6 @@ def save_solver_state(state: SolverState, path: Target) -> None:
             place = f"history {number}"
             pieces += blob_field(first.HISTORY_FIELD_NUMBER, place, blob, write_diff=None)
         pieces.append(last.SerializeToString())
-        require_size(pieces, "a .solverstate", "this state")
-        write = partial(write_pieces, pieces)
+        write = plan_message(pieces, "solverstate", "this state")
     with open_target(path) as temporary:
         write(temporary)

@@ -413,11 +413,20 @@ def plan_edit(source: OpenFile, tensors: Mapping[str, Blob]) -> Write:
                 dataset = file[place]
                 if (dataset.shape, dataset.dtype.newbyteorder("=")) == (blob.shape, blob.dtype):
                     dataset[...] = blob_values(blob)
+                    file.flush()
+                    # Several filters may exceed the ratio that reading accepts.
+                    if not is_too_dense(blob.nbytes, dataset.id.get_storage_size()):
+                        continue
+                    names = [each for each in map(encode_text, tensors) if file[each] == dataset]
                 else:
-                    attributes = dict(dataset.attrs)
-                    del file[place]
-                    dataset = file.create_dataset(place, data=blob_values(blob))
-                    dataset.attrs.update(attributes)
+                    names = [place]
+                attributes = dict(dataset.attrs)
+                for each in names:
+                    del file[each]
+                dataset = file.create_dataset(place, data=blob_values(blob))
+                dataset.attrs.update(attributes)
+                for each in {*names} - {place}:
+                    file[each] = dataset
 
     return write
 
@@ -443,9 +452,13 @@ def _plan(
     all_groups = sorted({*groups, *above})
     count = len(all_groups) + len(datasets) + len(facts)
     axes = max((len(dataset.shape) for dataset in datasets), default=0)
+    longest = max((len(fact) for fact in facts.values() if isinstance(fact, bytes)), default=0)
+    levels = max((group.count(b"/") + 1 for group in all_groups), default=0)
     for limit, found, what in (
         (MOST_AXES, axes, "axes"),
         (MOST_OBJECTS, count, "groups and datasets"),
+        (_MOST_LEVELS - 1, levels, "groups within each other"),
+        (_MOST_TEXT - 1, longest, "bytes of text"),
     ):
         if found > limit:
             raise ValueError(

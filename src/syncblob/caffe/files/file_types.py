@@ -29,8 +29,9 @@ _CONVERTED = (
     "syncblob.caffe.convert.convert and the command 'syncblob convert' make one of a .caffemodel "
     "or a .binaryproto"
 )
-_NOT_WRITTEN = "syncblob does not write this format"
-ELSEWHERE = "save its weights as .safetensors or .npz with its own library"
+_ELSEWHERE = "save its weights as .safetensors or .npz with its own library"
+_HDF5 = b"\x89HDF\r\n\x1a\n"
+_LEAST_USER_BLOCK = 512
 # In a safetensors file, eight bytes with the length precede the header, which is JSON.
 _LENGTH_BYTES = 8
 _TEXT = bytes({*b"\t\n\r\f", *range(0x20, 0x7F), *range(0x80, 0x100)})
@@ -79,6 +80,16 @@ def _is_safetensors(contents: Contents, head: bytes) -> bool:
     return head[_LENGTH_BYTES:].startswith(b"{") and length <= len(contents) - _LENGTH_BYTES
 
 
+def _is_hdf5(contents: Contents, head: bytes) -> bool:
+    """Recognise HDF5, also after bytes of another program, as MATLAB writes (-v7.3)."""
+    offset = _LEAST_USER_BLOCK
+    while offset + len(_HDF5) <= len(contents) and not head.startswith(_HDF5):
+        if bytes(contents.read(offset, offset + len(_HDF5))) == _HDF5:
+            return True
+        offset *= 2
+    return head.startswith(_HDF5)
+
+
 def is_text(head: bytes) -> bool:
     """Return whether a file is text, according to its first `HEAD` bytes."""
     if head.translate(None, delete=_TEXT):
@@ -101,8 +112,8 @@ def head_of(contents: Contents) -> bytes:
 _other = partial(FileType, "")
 
 
-def _foreign(words: str, *extensions: str) -> FileType:
-    return _other(words, ELSEWHERE, extensions=extensions, writer=_NOT_WRITTEN)
+def _foreign(words: str, begins: Recogniser) -> FileType:
+    return _other(f"{words}, not a file of Caffe's", _ELSEWHERE, begins)
 
 
 _IN_CAFFE = frozenset(("float32", "float64"))
@@ -153,7 +164,7 @@ FILE_TYPES = (
         "hdf5",
         "an HDF5 file (.h5)",
         "open_model and open_solver_state open Caffe's",
-        _bytes(rb"\x89HDF\r\n\x1a\n"),
+        _is_hdf5,
         (".h5", ".hdf5"),
         "save_model writes a model",
         "HDF5",
@@ -196,6 +207,18 @@ FILE_TYPES = (
         (".gz",),
         "to compress it, pass gzip.open(path, 'wb') in place of the path",
     ),
+    _foreign("a model of TensorFlow Lite (.tflite)", _bytes(rb".{2}\0\0TFL3")),
+    _foreign("a file of MXNet's (.params)", _bytes(rb"\x12\x01\0{6}")),
+    _foreign("an older file of MATLAB's (.mat)", _bytes(rb"MATLAB 5\.0 MAT-file")),
+    _foreign("a definition of ncnn's (.param.bin), without weights", _bytes(rb"\xdd\x85\x76\0")),
+    _foreign("a file of Darknet's (.weights)", _bytes(rb"\0{4}[\1\2]\0{3}[\0-\xff]\0{3}")),
+    _foreign("a definition of MXNet's (.json), without weights", _text(rb'\s*\{\s*"nodes"\s*:')),
+    _foreign("a definition of ncnn's (.param), without weights", _text(rb"7767517\s")),
+    _foreign(
+        "a definition of Darknet's (.cfg), without weights",
+        _text(rb"\s*\[(net|network|convolutional)\]"),
+    ),
+    _foreign("a graph of TensorFlow's as text (.pbtxt)", _text(rb"\s*node\s*\{")),
     _other("a web page", "the download went wrong", _bytes(rb"(?i)\s*<(!doctype|html|\?xml)")),
     FileType(
         "prototxt",
@@ -206,14 +229,10 @@ FILE_TYPES = (
         "write_prototxt writes the definition of a net: model.to_net()",
         "prototxt, the definition of a net",
     ),
-    _foreign("a model of ONNX", ".onnx"),
-    _foreign("a model of TensorFlow or Caffe2", ".pb", ".pbtxt", ".tflite"),
-    _foreign("a model of Core ML", ".mlmodel"),
-    _foreign("a model of PaddlePaddle", ".pdmodel", ".pdiparams"),
     _other(
         "a file of another program",
-        extensions=tuple(".json .mat .npy .pkl .py .txt .zip".split()),  # noqa: SIM905  # words
-        writer=_NOT_WRITTEN,
+        extensions=tuple(".json .mat .npy .onnx .pkl .py .txt .zip".split()),  # noqa: SIM905  # words
+        writer="syncblob does not write this format",
     ),
 )
 BY_NAME = {row.name: row for row in FILE_TYPES if row.name}

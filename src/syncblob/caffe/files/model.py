@@ -19,22 +19,20 @@ import numpy as np
 from syncblob.caffe._pb.caffe_pb2 import LayerParameter, NetParameter, NetState, NetStateRule, Phase
 from syncblob.caffe.files.caffe_hdf5 import index_hdf5, plan_hdf5
 from syncblob.caffe.files.file_types import is_hdf5, require_path
-from syncblob.caffe.files.recognise import message_reader, require_message
+from syncblob.caffe.files.recognise import plan_message, require_message
 from syncblob.caffe.messages.fields import LEGACY_AXES, Write
 from syncblob.caffe.messages.file_objects import Source, Target, open_source, open_target
 from syncblob.caffe.messages.lazy_blobs import find_unchanged, lazy_blob
-from syncblob.caffe.messages.open_file import OpenFile
-from syncblob.caffe.messages.pieces import (
-    FileRange,
-    Piece,
-    blob_field,
-    require_count,
-    require_size,
-    size_of,
-    write_pieces,
-)
+from syncblob.caffe.messages.open_file import FileReference, OpenFile
+from syncblob.caffe.messages.pieces import FileRange, Piece, blob_field, size_of, write_pieces
 from syncblob.caffe.messages.read_blobproto import BlobIndex, LayersInFile, MessageIndex
-from syncblob.caffe.messages.string_fields import decode_text, put_texts, require_list, require_type
+from syncblob.caffe.messages.string_fields import (
+    decode_text,
+    parse,
+    put_texts,
+    require_list,
+    require_type,
+)
 from syncblob.caffe.messages.upgrade_old_nets import upgrade_layers, upgrade_net
 from syncblob.caffe.messages.wire import WireReader, length_field, length_header
 from syncblob.caffe.nets.copy_trained_layers import CopyReport, copy_trained_layers
@@ -55,8 +53,8 @@ class ModelFile(MutableMapping[str, Layer]):
     name that is not UTF-8. `settings` is a message with the settings of the net besides its name
     and its layers; you can change it. `origin`, what the model was read from, is for this package.
 
-    The file stays open as long as the model or a Blob of it exists; `close` closes it earlier.
-    Windows cannot replace an open file.
+    The file stays open as long as a Blob has values that were not read. Saving opens it again, to
+    copy what has not changed. Windows cannot replace an open file; `close` closes it earlier.
 
     Parameters
     ----------
@@ -268,7 +266,7 @@ class ModelFile(MutableMapping[str, Layer]):
         return type(self), (self.name, self.layers), serialise(self.settings)
 
     def __setstate__(self, settings: bytes) -> None:
-        self.settings = NetParameter.FromString(settings)
+        self.settings = parse(NetParameter, settings)
 
     # --- attributes ------------------------------------------------------------------------------
 
@@ -457,7 +455,7 @@ def open_model(path: Source) -> ModelFile:
         If it is not such a file, is empty, is damaged, or has V0 layers, or both V1 and V2 layers.
     """
     file = open_source(path)
-    with message_reader(file) as reader:
+    with WireReader.of_file(file) as reader:
         version, net = None, NetParameter()
         if is_hdf5(file):
             found = index_hdf5(file)
@@ -469,7 +467,7 @@ def open_model(path: Source) -> ModelFile:
     ]
     model = ModelFile.of_own(net, layers)
     there = tuple((serialise(proto), blobs) for proto, blobs in found)
-    model.origin = Origin(file, version, serialise(model.message()), there)
+    model.origin = Origin(file.reference, version, serialise(model.message()), there)
     return model
 
 
@@ -511,12 +509,12 @@ def save_model(
     require_type(model, ModelFile, "write_blob(blob, path) writes one blob")
     hdf5 = require_path(path, "caffemodel")
     model.require_consistent()
-    origin = model.origin
-    if origin is not None and _is_unchanged(
-        model, origin, hdf5=hdf5, write_diff=write_diff, upgrade=upgrade
+    file = None if model.origin is None else model.origin.file()
+    if file is not None and _is_unchanged(
+        model, file, hdf5=hdf5, write_diff=write_diff, upgrade=upgrade
     ):
         # In HDF5, the copy keeps attributes and times that a new file would not have.
-        write: Write = partial(write_pieces, [FileRange(origin.file, 0, len(origin.file))])
+        write: Write = partial(write_pieces, [FileRange(file, 0, len(file))])
     else:
         write = plan_new(model, hdf5=hdf5, write_diff=write_diff)
     with open_target(path) as temporary:
@@ -527,7 +525,6 @@ def plan_new(model: ModelFile, *, hdf5: bool, write_diff: bool | None) -> Write:
     """Plan a new file for a model, whose settings may lack what Caffe requires."""
     if hdf5:
         return plan_hdf5(model.layers, write_diff=write_diff)
-    require_count(len(model.layers) + sum(len(layer.blobs) for layer in model.layers))
     pieces: list[Piece] = [serialise(model.message())]
     for layer in model.layers:
         payload: list[Piece] = [serialise(layer.proto)]
@@ -543,8 +540,7 @@ def plan_new(model: ModelFile, *, hdf5: bool, write_diff: bool | None) -> Write:
     if not model.name and not model.layers:
         # Without an empty name, the file would have no bytes, or none of a net.
         pieces.append(length_field(NetParameter.NAME_FIELD_NUMBER, b""))
-    require_size(pieces, "a .caffemodel", "this model")
-    return partial(write_pieces, pieces)
+    return plan_message(pieces, "caffemodel", "this model")
 
 
 # --- nets as messages -----------------------------------------------------------------------------
@@ -553,7 +549,8 @@ def plan_new(model: ModelFile, *, hdf5: bool, write_diff: bool | None) -> Write:
 class Origin(NamedTuple):
     """What a net was read from."""
 
-    file: OpenFile
+    file: FileReference
+    """The file, which stays open only for values that have not been read."""
     version: int | None
     """The format of its layers; None in HDF5."""
     settings: bytes
@@ -579,11 +576,12 @@ def index_model(reader: WireReader) -> tuple[int, NetParameter, LayersInFile]:
 
 
 def _is_unchanged(
-    model: ModelFile, origin: Origin, *, hdf5: bool, write_diff: bool | None, upgrade: bool
+    model: ModelFile, file: OpenFile, *, hdf5: bool, write_diff: bool | None, upgrade: bool
 ) -> bool:
     """Return whether a model would be written as the file that it was read from."""
+    origin = model.origin
     return (
-        origin.file.is_unchanged()
+        origin is not None
         and hdf5 == (origin.version is None)
         and not (upgrade and origin.version == 1)
         and (hdf5 or serialise(model.message()) == origin.settings)
@@ -591,7 +589,7 @@ def _is_unchanged(
         and all(
             settings == serialise(layer.proto)
             and [find_unchanged(blob, write_diff=write_diff) for blob in layer.blobs]
-            == [(origin.file, blob) for blob in blobs]
+            == [(file, blob) for blob in blobs]
             for layer, (settings, blobs) in zip(model.layers, origin.layers, strict=True)
         )
     )

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
-from syncblob.caffe.messages.open_file import OpenFile
+from syncblob.caffe.messages.open_file import Descriptor, OpenFile
 
 # The number of bytes to write at a time.
 _PIECE = 1 << 20
@@ -51,7 +51,7 @@ def open_source(source: Source) -> OpenFile:
                 f"expected a binary file, as of open(path, 'rb'), got {name}"
             ) from error
         copy.flush()
-        return OpenFile(name, number=os.dup(copy.fileno()))
+        return OpenFile(name, Descriptor(name, os.dup(copy.fileno())))
 
 
 def name_of(source: Source | Target) -> str:

@@ -10,15 +10,15 @@ from __future__ import annotations
 
 import copy
 import weakref
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from syncblob.caffe.messages.fields import Array, DType, shapes_agree
-from syncblob.caffe.messages.open_file import OpenFile
+from syncblob.caffe.messages.open_file import FileReference, OpenFile
 from syncblob.caffe.messages.read_blobproto import BlobIndex
 from syncblob.caffe.messages.values import CHUNK, Values
 from syncblob.formats import (
@@ -55,9 +55,10 @@ def independent_copy(blob: Blob, memo: dict[int, Any]) -> Blob:
         made = memo[id(blob)] = independent_copy(whole, memo).reshape(blob.shape)
         return made
     origin = origin_of(blob)
-    if id(blob) in memo or origin is None or not origin.file.is_unchanged():
+    file = None if origin is None else copy.deepcopy(origin.file, memo)()
+    if id(blob) in memo or origin is None or file is None:
         return copy.deepcopy(blob, memo)
-    index, file = origin.index, copy.deepcopy(origin.file, memo)
+    index = origin.index
     sides = (False,) if index.diff is None and memory_of(blob, diff=True) is None else (False, True)
     if all(is_untouched(blob, diff=diff) and _in_file(blob, diff=diff) for diff in sides):
         made = lazy_blob(file, index, device=blob.device)
@@ -92,9 +93,16 @@ class ValuesInFile:
         else:
             self.values.read_into(self.file, buffer.view(self.dtype), first=first)
 
-    def again(self) -> ValuesInFile | None:
-        """Return the same, whose file is closed on its own; None if that has changed."""
-        return replace(self, file=copy.deepcopy(self.file)) if self.file.is_unchanged() else None
+    @property
+    def again(self) -> Callable[[], ValuesInFile | None]:
+        """A function that returns the same, whose file is closed on its own, if it can be."""
+        reference, values, dtype = self.file.reference, self.values, self.dtype
+
+        def read_again() -> ValuesInFile | None:
+            file = copy.deepcopy(reference)()
+            return None if file is None else ValuesInFile(file, values, dtype)
+
+        return read_again
 
 
 # --- where they came from ------------------------------------------------------------------------
@@ -102,17 +110,17 @@ class ValuesInFile:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The file and the position that a Blob was read from."""
+    """The file and the position that a Blob was read from. Does not keep the file open."""
 
     index: BlobIndex
-    file: OpenFile
+    file: FileReference
 
 
 _origins: weakref.WeakKeyDictionary[SyncedMemory, Origin] = weakref.WeakKeyDictionary()
 
 
 def register(blob: Blob, file: OpenFile, index: BlobIndex) -> None:
-    origin = Origin(index, file)
+    origin = Origin(index, file.reference)
     _origins[blob.memory] = origin
     diff = memory_of(blob, diff=True)
     if diff is not None:
@@ -228,8 +236,8 @@ def find_unchanged(blob: Blob, *, write_diff: bool | None) -> tuple[OpenFile, Bl
     origin = origin_of(blob)
     if origin is None or write_diff not in (None, origin.index.diff is not None):
         return None
-    index, file = origin.index, origin.file
-    if not file.is_unchanged():
+    index, file = origin.index, origin.file()
+    if file is None:
         return None
     for diff, values in (False, index.data), (True, index.diff):
         if values and not _equal(blob, ValuesInFile(file, values, blob.dtype), diff=diff):
@@ -244,9 +252,8 @@ def _in_file(blob: Blob, *, diff: bool) -> ValuesInFile | None:
         return None
     memory.end_uploads()
     values = origin.index.diff if diff else origin.index.data
-    if values is None or not origin.file.is_unchanged():
-        return None
-    return ValuesInFile(origin.file, values, blob.dtype)
+    file = None if values is None else origin.file()
+    return None if file is None or values is None else ValuesInFile(file, values, blob.dtype)
 
 
 def _equal(blob: Blob, there: ValuesInFile, *, diff: bool) -> bool:

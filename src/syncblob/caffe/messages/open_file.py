@@ -9,6 +9,7 @@ it was opened.
 from __future__ import annotations
 
 import contextlib
+import copy
 import errno
 import io
 import os
@@ -17,6 +18,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -75,30 +77,38 @@ class Descriptor:
 
 
 class OpenFile:
-    """A file that is open for reading, with its identity when it was opened.
+    """A file that is open for reading, with its identity when it was opened."""
 
-    A deep copy shares the open file, and is closed on its own.
-    """
+    __slots__ = ("__weakref__", "_descriptor", "reference")
 
-    __slots__ = ("_descriptor", "_size", "_time", "path")
+    reference: FileReference
+    """What finds the file again after this object is gone."""
 
-    def __init__(self, path: str | os.PathLike[str], *, number: int | None = None) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        descriptor: Descriptor | None = None,
+        reference: FileReference | None = None,
+    ) -> None:
         if not isinstance(path, (str, os.PathLike)):
             raise TypeError(
                 f"expected the path of a file, a str or os.PathLike, or an open binary file, got "
                 f"{type(path).__name__}; put contents into io.BytesIO(contents), and decode a path "
                 f"in bytes by os.fsdecode"
             )
-        self.path: str = os.fspath(path)
-        descriptor = Descriptor(path, number)
-        self._descriptor: Descriptor | None = descriptor
-        status = os.fstat(descriptor.number)
-        # If they differ from these, the file has changed.
-        self._size, self._time = status.st_size, status.st_mtime_ns
+        opened = descriptor or Descriptor(path)
+        self._descriptor: Descriptor | None = opened
+        stays_open = descriptor is not None
+        self.reference = reference or FileReference(path, opened, stays_open=stays_open)
+        self.reference.file = weakref.ref(self)
+
+    @property
+    def path(self) -> str:
+        return self.reference.path
 
     def __len__(self) -> int:
         """Return the size when the file was opened."""
-        return self._size
+        return self.reference.identity[2]
 
     def read(self, start: int, stop: int) -> memoryview:
         """Return the bytes in ``[start, stop)``."""
@@ -133,9 +143,9 @@ class OpenFile:
     def require_unchanged(self, descriptor: Descriptor | None = None) -> None:
         """Refuse a file that was written to: offsets found in it may be wrong now."""
         descriptor = descriptor or self._descriptor or self._require_open()
-        status = os.fstat(descriptor.number)
-        if (status.st_size, status.st_mtime_ns) != (self._size, self._time):
-            raise self._change_error(status.st_size)
+        identity = _identity(descriptor)
+        if identity != self.reference.identity:
+            raise self._change_error(identity[2])
 
     def is_unchanged(self) -> bool:
         """Tell whether the file is open and as it was."""
@@ -167,6 +177,61 @@ class OpenFile:
         """Close the file. Values that have been read stay; others can no longer be read."""
         # The last reference closes the descriptor: another thread may still be reading.
         self._descriptor = None
+
+
+class FileReference:
+    """A way back to a file, which does not keep it open, unless it has no name to open it by."""
+
+    __slots__ = ("_closed", "_descriptor", "_place", "file", "identity", "path")
+
+    file: Callable[[], OpenFile | None]
+    """Returns the open file, as long as it exists."""
+    identity: tuple[int, int, int, int]
+    """Device, inode, size and time of the last change. If they differ, the file has changed."""
+
+    def __init__(
+        self, path: str | os.PathLike[str], descriptor: Descriptor, *, stays_open: bool
+    ) -> None:
+        self.path: str = os.fspath(path)
+        self.identity = _identity(descriptor)
+        self._place = Path(path).absolute()
+        self._closed = False
+        self._descriptor: Callable[[], Descriptor | None] = weakref.ref(descriptor)
+        if stays_open:
+            self._descriptor = lambda: descriptor
+        self.file = lambda: None
+
+    def __call__(self) -> OpenFile | None:
+        """Return the file, opened again if need be; None if it was closed or has changed."""
+        file = self.file()
+        if file is None and not self._closed:
+            descriptor = self._descriptor()
+            if descriptor is None:
+                try:
+                    descriptor = Descriptor(self._place)
+                except OSError:
+                    return None
+                self._descriptor = weakref.ref(descriptor)
+            file = OpenFile(self._place, descriptor, self)
+        return file if file is not None and file.is_unchanged() else None
+
+    def __deepcopy__(self, _memo: object) -> FileReference:
+        """Return a way back to the same file, which is closed on its own."""
+        made = copy.copy(self)
+        made.file = lambda: None
+        return made
+
+    def close(self) -> None:
+        """Close the file, if it is open, for good."""
+        self._closed = True
+        self._descriptor = lambda: None
+        if (file := self.file()) is not None:
+            file.close()
+
+
+def _identity(descriptor: Descriptor) -> tuple[int, int, int, int]:
+    status = os.fstat(descriptor.number)
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
 class Stream(io.RawIOBase):

@@ -6,7 +6,9 @@ message precedes it. A piece is never in memory as a whole.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,7 +22,6 @@ from syncblob.caffe.messages.fields import (
     DOUBLE_DIFF,
     LEGACY_NAMES,
     MOST_AXES,
-    MOST_OBJECTS,
     DType,
 )
 from syncblob.caffe.messages.lazy_blobs import arrays_of, find_unchanged, had_diff, origin_of
@@ -94,13 +95,30 @@ def require_size(pieces: Sequence[Piece], message: str, contents: str) -> None:
         )
 
 
-def require_count(objects: int) -> None:
-    """Raise ValueError if a message has so many layers and blobs that it could not be opened."""
-    if objects > MOST_OBJECTS:
-        raise ValueError(
-            f"a file that can be opened again has at most {MOST_OBJECTS} layers and blobs, and "
-            f"this one would have {objects}; write several files"
-        )
+class Plan:
+    """A message that is not yet written, to look for its fields. All values are zeros."""
+
+    def __init__(self, pieces: Sequence[Piece]) -> None:
+        self._pieces = [piece for piece in pieces if size_of(piece)]
+        self._ends = [*accumulate(map(size_of, self._pieces))]
+
+    def __len__(self) -> int:
+        return self._ends[-1] if self._ends else 0
+
+    def read(self, start: int, stop: int) -> memoryview:
+        contents = bytearray(stop - start)
+        at, position = bisect_right(self._ends, start), start
+        while position < stop:
+            piece, end = self._pieces[at], min(stop, self._ends[at])
+            begin = position - self._ends[at] + size_of(piece)
+            count = end - position
+            if isinstance(piece, bytes):
+                contents[position - start : end - start] = piece[begin : begin + count]
+            elif isinstance(piece, FileRange):
+                first = piece.start + begin
+                contents[position - start : end - start] = piece.file.read(first, first + count)
+            at, position = at + 1, end
+        return memoryview(contents)
 
 
 def blob_field(

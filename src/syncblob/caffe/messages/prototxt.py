@@ -20,7 +20,12 @@ from google.protobuf.message_factory import GetMessageClass
 
 from syncblob.caffe._pb.caffe_pb2 import ForkLayer, NetParameter, PoolingParameter, SolverParameter
 from syncblob.caffe.messages.file_objects import Source, name_of, open_source, replacing
-from syncblob.caffe.messages.string_fields import require_complete, unknown_fields
+from syncblob.caffe.messages.string_fields import (
+    parse,
+    require_complete,
+    unknown_fields,
+    without_fork_settings,
+)
 from syncblob.errors import ModelFileError
 
 M = TypeVar("M", NetParameter, SolverParameter)
@@ -172,7 +177,7 @@ def write_prototxt(
 
 def definition_text(net: NetParameter | SolverParameter) -> str:
     """Return a definition as text, without fields that Caffe does not have."""
-    return text_format.MessageToString(net, as_utf8=False)
+    return text_format.MessageToString(without_fork_settings(net), as_utf8=False)
 
 
 def _parse(text: str, kind: type[M], *, ignore_unknown: bool, forks: bool) -> M:
@@ -191,7 +196,7 @@ def _parse(text: str, kind: type[M], *, ignore_unknown: bool, forks: bool) -> M:
                 raise
             values += ((found[1], found[2]),)
     kept = translate(read) if forks else ()
-    message: M = kind.FromString(read.SerializePartialToString())
+    message: M = parse(kind, read.SerializePartialToString())
     message.DiscardUnknownFields()  # values that an enum lacks
     for layer, settings in zip(getattr(message, "layer", ()), kept, strict=False):
         layer.MergeFromString(settings)

@@ -38,7 +38,7 @@ from syncblob.caffe.messages.fields import (
     DType,
     Shape,
 )
-from syncblob.caffe.messages.string_fields import decode_text
+from syncblob.caffe.messages.string_fields import decode_text, parse
 from syncblob.caffe.messages.values import Run, Runs, Values
 from syncblob.caffe.messages.wire import Field, WireReader, WireType, length_field
 from syncblob.formats import as_shape
@@ -156,8 +156,8 @@ class MessageIndex(Generic[M]):
         stop = len(reader.contents) if stop is None else stop
         rest = self._without_values(kind.DESCRIPTOR, start, stop)
         try:
-            self.message: M = kind.FromString(bytes(rest))
-        except (DecodeError, UnicodeDecodeError) as error:
+            self.message: M = parse(kind, bytes(rest))
+        except DecodeError as error:
             raise reader.error(
                 f"the settings of the net or of its layers, or the shapes of blobs, are damaged "
                 f"({error}); copy or download the file again",

@@ -10,14 +10,16 @@ that a file of millions of tiny fields is refused within a second.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from enum import IntEnum
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from syncblob.caffe.messages.fields import MOST_FIELDS
+from syncblob.caffe.messages.open_file import OpenFile
 from syncblob.errors import ModelFileError
 
 _MAX_LENGTH = 2**31 - 1
@@ -99,6 +101,17 @@ class WireReader:
         # Bytes read ahead, the offset of the first one, and the offset from which on the head of a
         # field may be incomplete.
         self._window, self._begin, self._stop = memoryview(b""), 0, 0
+
+    @classmethod
+    @contextlib.contextmanager
+    def of_file(cls, file: OpenFile) -> Iterator[Self]:
+        """Return a context manager that yields a reader of a whole file."""
+        try:
+            yield cls(file, file.path)
+        except ModelFileError:
+            file.require_unchanged()
+            raise
+        file.require_unchanged()
 
     def error(self, message: str, offset: int) -> ModelFileError:
         return ModelFileError(message, path=self.path, offset=offset, layer=self.layer)

@@ -16,6 +16,7 @@ from syncblob.caffe.messages.string_fields import (
     at_place,
     decode_text,
     escape,
+    parse,
     put_texts,
     require_complete,
     require_list,
@@ -103,7 +104,7 @@ class Layer:
 
     def __setstate__(self, state: tuple[bytes, LayerBlobs]) -> None:
         settings, self._blobs = state
-        self._proto = LayerParameter.FromString(settings)
+        self._proto = parse(LayerParameter, settings)
 
     def rename(self, name: str) -> None:
         """Change the name, for models, which find layers by it."""
@@ -380,4 +381,4 @@ def own_copy(kind: type[M], message: Any, advice: str) -> M:
         found = type(message).__name__ if descriptor is None else descriptor.name
         raise TypeError(f"expected a {wanted} message, got {found}; {advice}")
     require_complete(message)
-    return kind.FromString(message.SerializePartialToString())
+    return parse(kind, message.SerializePartialToString())

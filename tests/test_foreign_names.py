@@ -61,21 +61,6 @@ def test_all_advice_names_what_exists():
             assert hasattr(syncblob, name), text
 
 
-KEYWORDS = {
-    "'axis' for 'dim'$": lambda blob: blob.sum(dim=1),
-    "'axis' for 'dim', 'keepdims' for 'keepdim'$": lambda blob: blob.mean(dim=1, keepdim=True),
-    "'ddof' for 'unbiased'$": lambda blob: blob.std(unbiased=True),
-    "keyword argument 'dims'$": lambda blob: blob.max(dims=1),
-    "integer$": lambda blob: blob.sum(axis="dim"),
-}
-
-
-@pytest.mark.parametrize(("advice", "call"), KEYWORDS.items())
-def test_a_keyword_of_pytorch_says_the_name_of_the_parameter(advice, call):
-    with pytest.raises(TypeError, match=advice):
-        call(Blob((2, 2)))
-
-
 def test_completion_offers_none_of_them():
     blob = Blob((2, 2))
     offered = dir(blob)

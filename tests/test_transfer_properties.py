@@ -3,7 +3,7 @@
 That the log has what the device counts is compared in tests/memory/test_region_programs.py.
 """
 
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -56,15 +56,3 @@ def test_a_guard_lets_pass_what_it_allows_and_no_transfer_more(
         # Refused transfers can be made without the guard.
         for blob in blobs:
             blob.cpu_data()
-
-
-@settings(max_examples=40)
-@given(sizes=SIZES, accesses=ACCESSES, limit=st.integers(0, 60))
-def test_a_guard_of_bytes_is_never_exceeded(program_device, sizes, accesses, limit):
-    with (
-        made(sizes, program_device) as (backend, blobs),
-        suppress(TransferGuardError),
-        max_transfers(bytes=limit) as guard,
-    ):
-        run(blobs, accesses)
-    assert guard.nbytes == backend.uploaded_bytes + backend.downloaded_bytes <= limit

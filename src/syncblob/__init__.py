@@ -34,10 +34,10 @@ from syncblob.devices import use_device as use_device
 from syncblob.errors import *  # noqa: F403  # all of them
 from syncblob.memory import Head as Head
 from syncblob.memory import SyncedMemory as SyncedMemory
-from syncblob.memory.memory_summary import MemoryRow as MemoryRow
-from syncblob.memory.memory_summary import MemorySummary as MemorySummary
-from syncblob.memory.memory_summary import memory_summary as memory_summary
 from syncblob.memory.room import Evictable as Evictable
+from syncblob.memory.room import MemoryRow as MemoryRow
+from syncblob.memory.room import MemorySummary as MemorySummary
+from syncblob.memory.room import memory_summary as memory_summary
 from syncblob.memory.room import set_eviction_policy as set_eviction_policy
 from syncblob.transfers import Transfer as Transfer
 from syncblob.transfers.guards import compute_only_on as compute_only_on

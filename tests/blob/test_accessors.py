@@ -7,8 +7,6 @@ from made_blobs import CPU, DTYPES, GPU, NONE, PAIR, SYNCED, address, put, value
 import syncblob
 from syncblob import Blob, Head
 
-ACCESSES = [f"{how}{side}" for how in ("", "mutable_", "overwrite_") for side in ("cpu", "gpu")]
-
 
 def host(array):
     """Convert an accessor's array, of either side, to NumPy."""
@@ -44,18 +42,6 @@ def test_contents_pass_between_the_sides_in_every_dtype(accelerator, dtype, whic
     getattr(blob, f"mutable_gpu_{which}")()
     down = getattr(blob, f"cpu_{which}")()
     assert down.tobytes() == expected.tobytes()
-
-
-@pytest.mark.parametrize("shape", [(), (0,), (2, 0, 3)])
-@pytest.mark.parametrize("kind", ACCESSES)
-def test_blobs_of_no_axes_and_of_no_elements_have_arrays_too(accelerator, kind, shape):
-    blob = Blob(shape, device=accelerator)
-    for which in ("data", "diff"):
-        array = getattr(blob, f"{kind}_{which}")()
-        assert array.shape == shape
-        assert head_of(blob, which) is (CPU if "cpu" in kind else GPU)
-        blob.cpu_data()
-        blob.gpu_data()
 
 
 # --- borrows -----------------------------------------------------------------------------------

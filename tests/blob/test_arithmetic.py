@@ -5,8 +5,6 @@ import math
 import numpy as np
 import pytest
 import tiers
-from hypothesis import given
-from hypothesis import strategies as st
 from made_blobs import CPU, GPU, NONE, PAIR, SPLIT, SYNCED, put
 
 import syncblob
@@ -160,18 +158,6 @@ def test_copy_from_converts_what_numpy_calls_the_same_kind(source, target):
         with pytest.raises(TypeError, match="astype"):
             blob.copy_from(filled(values))
         assert blob.head is NONE
-
-
-def test_copy_diff_copies_no_data():
-    source, blob = filled(numbers("float32", 1, 2)), filled(numbers("float32", 3, 4))
-    source.diff[...], blob.diff[...] = 5, 6
-    blob.copy_from(source, copy_diff=True)
-    assert (blob.tolist(), blob.diff.tolist()) == ([3, 4], [5, 5])
-    blob.diff[...] = 6
-    blob.copy_from(source)
-    assert (blob.tolist(), blob.diff.tolist()) == ([1, 2], [6, 6])
-    blob.diff.copy_from(source.diff)
-    assert blob.diff.tolist() == [5, 5]
 
 
 def test_copy_diff_needs_a_blob_and_a_copy_comes_from_any_accelerator():
@@ -348,14 +334,6 @@ def test_sums_of_no_elements_and_of_one(dtype, shape):
     for value, expected in ((0, 0), (1, 1 if shape == () else 0)):
         blob = filled(np.full(shape, value).astype(Blob((), dtype).dtype), "simulated:0")
         assert blob.asum_data() == blob.sumsq_data() == expected
-
-
-@given(st.lists(st.floats(-(2.0**99), 2.0**99, width=32), max_size=40), st.integers(0, 60))
-def test_float32_sums_are_those_of_exact_arithmetic_to_double_precision(values, padding):
-    array = np.array([*values, *[0.1] * padding], "f4")
-    blob = filled(array)
-    assert blob.asum_data() == pytest.approx(math.fsum(map(abs, array.tolist())), rel=1e-14)
-    assert blob.sumsq_data() == pytest.approx(math.fsum(x * x for x in array.tolist()), rel=1e-14)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])

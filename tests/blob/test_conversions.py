@@ -8,7 +8,7 @@ import pickle
 import numpy as np
 import pytest
 import tiers
-from made_blobs import CPU, DTYPES, GPU, NONE, PAIR, SPLIT, SYNCED, address, blob_in, values
+from made_blobs import CPU, DTYPES, GPU, PAIR, SPLIT, SYNCED, address, blob_in, values
 
 import syncblob
 from syncblob import Blob
@@ -362,19 +362,6 @@ def test_arrays_for_an_accelerator_are_copied_and_move_once_when_used(simulated,
     for _ in range(3):
         assert (blob + 0).tolist() == values("float32").tolist()
     assert (blob.head, simulated.uploads) == (SYNCED, 1)
-
-
-# --- from_source -------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("bad", [np.zeros(7, "u1"), np.zeros(2, "f4"), np.zeros((2, 4), "u1")])
-def test_a_source_of_another_size_or_kind_changes_nothing(bad):
-    contents = [bad, np.ones(8, "u1")]
-    blob = Blob.from_source(2, "float32", lambda: contents.pop(0))
-    with pytest.raises(ValueError, match="8 bytes"):
-        blob.cpu_data()
-    assert blob.head is NONE
-    assert blob.tobytes() == b"\x01" * 8
 
 
 # --- pickles -----------------------------------------------------------------------------------

@@ -129,9 +129,8 @@ def test_so_is_a_stale_alias_of_the_accelerator(part) -> None:
         (lambda blob: blob.set_cpu_data(np.zeros((2, 3), "f4")), "adoption"),
     ],
 )
-def test_a_borrow_that_ended_is_shown_with_both_accesses(access, reason) -> None:
+def test_a_borrow_that_ended_is_shown_with_what_ended_it(access, reason) -> None:
     blob = at_cpu()
-    first = line_of(blob, "mutable_cpu_data")
     # The second is made on the fast path.
     kept = [blob.mutable_cpu_data(), blob.mutable_cpu_data()]
     assert "ended borrow" not in str(blob.explain())
@@ -140,36 +139,20 @@ def test_a_borrow_that_ended_is_shown_with_both_accesses(access, reason) -> None
         kept[0][0] = 1
     ended = [text for label, text in blob.explain().rows if label == "ended borrow"]
     since = f"an array of the host side; read-only since {line_of(blob, reason)}"
-    assert ended == [f"{since}; created no earlier than {first}"] * 2
+    assert ended == [since] * 2
     del kept[1]
     assert str(blob.explain()).count("ended borrow") == 1
     kept.clear()
     assert "ended borrow" not in str(blob.explain())
 
 
-def test_an_access_of_other_bytes_did_not_give_a_side_those_of_a_borrow() -> None:
-    blob = Blob(8, "uint8", device="simulated")
-    blob.gpu_data()
-    blob.mutable_cpu_data()
-    first = line_of(blob, "mutable_cpu_data")
-    borrow = blob[4:].mutable_cpu_data()
-    blob[:2].mutable_gpu_data()
-    blob[:2].mutable_cpu_data()
-    blob.gpu_data()
-    assert rows_of(blob)["ended borrow"].endswith(f"; created no earlier than {first}")
-    assert not borrow.flags.writeable
-
-
 def test_a_borrow_of_a_part_is_shown_with_its_bytes_and_only_the_last_are_kept() -> None:
     blob = split()
     row, other = blob[20:24].mutable_cpu_data(), blob[30:].mutable_cpu_data()
-    created = line_of(blob, "mutable_cpu_data")
     blob[22:23].gpu_data()
     ended = rows_of(blob)["ended borrow"]
     assert ended.startswith("an array of the host side, bytes 20 to 24; read-only since gpu_data ")
-    assert "created no earlier than mutable_cpu_data at " in ended
     assert other.flags.writeable
-    assert created not in ended or "blob[20:24]" in created
     kept = []
     for _ in range(20):
         kept.append(blob[40:].mutable_cpu_data())

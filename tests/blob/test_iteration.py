@@ -1,10 +1,8 @@
 """Iterating over Blobs with one axis: NumPy scalars, read on the host all at once."""
 
-import bisect
 import collections
 import csv
 import io
-import operator
 import statistics
 
 import numpy as np
@@ -115,25 +113,3 @@ def test_numpys_functions_that_ask_the_items_give_arrays(function):
     result = function(on_device(numbers, "f8"))
     assert type(result) is np.ndarray
     assert result.tolist() == function(numbers).tolist()
-
-
-# --- functions that walk by lengths and indices ---------------------------------------------------
-
-
-def test_walks_by_indices_get_views():
-    blob = on_device([5, 6, 7])
-    assert bisect.bisect(blob, 6) == 2
-    items = [blob[index] for index in range(len(blob))]
-    items += [*map(blob.__getitem__, range(len(blob)))]
-    items += [
-        *map(operator.itemgetter(0), [blob] * len(blob)),
-        operator.getitem(blob, len(blob) - 1),
-    ]
-    index = 0
-    while index < len(blob):
-        items.append(blob[index])
-        index += 1
-    assert {type(item) for item in items} == {Blob}
-    assert [item.item() for item in items] == [5, 6, 7, 5, 6, 7, 5, 5, 5, 7, 5, 6, 7]
-    items[0][...] = 1
-    assert blob.tolist() == [1, 6, 7]

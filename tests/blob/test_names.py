@@ -62,17 +62,3 @@ def test_copies_results_and_pickles_are_other_blobs(touched):
         assert other.name == ""
         other.name = "other"
     assert blob.name == "weights"
-
-
-def test_the_journal_tells_it():
-    blob, other = named(), named("")
-    with syncblob.record_transfers() as log:
-        for each in (blob, other):
-            each.mutable_cpu_data()
-            each.async_gpu_push()
-            each[1].item(2)
-            each.diff[...] = 1
-            each.cpu_diff()
-    assert [transfer.name for transfer in log] == ["weights"] * 2 + [""] * 2
-    assert str(log[0]).startswith("upload of 24 bytes of weights for async_gpu_push")
-    assert str(log[2]).startswith("upload of 24 bytes for async_gpu_push")

@@ -93,23 +93,6 @@ def test_a_number_moves_its_element_and_changes_nothing(simulated, head, read):
     assert simulated.allocations == simulated.host_allocations == 0
 
 
-@pytest.mark.parametrize("head", [CPU, GPU, SYNCED, SPLIT])
-def test_the_memory_gathers_no_number_that_an_array_of_the_blob_has(monkeypatch, head):
-    part = blob_in(head)[1:]
-
-    def gather(*_args):
-        pytest.fail("the memory was asked")
-
-    monkeypatch.setattr(syncblob.SyncedMemory, "gather", gather)
-    for _ in range(2):
-        assert float(part[0, 1]) == part[0, 1].item() == part.item(1) == 4
-        assert str(part[0, 1]) == "4.0"
-    # Its number does not ask for a shortcut of its own.
-    number = part[0, 1]
-    assert number.shortcut is part.shortcut
-    assert number.shortcut.readable
-
-
 RESULTS = {
     "float": (float, "__float__"),
     "int": (int, "__int__"),
@@ -328,17 +311,6 @@ def test_a_blobs_copy_is_made_on_its_device_and_used_there(simulated, make, head
     assert blob.tolist() == values("float32", (4, 6)).tolist()
 
 
-def test_copies_of_what_was_written_on_the_host_upload_it_once(simulated):
-    blob = Blob(1000, device="simulated")
-    blob.overwrite_cpu_data()[...] = blob.overwrite_cpu_diff()[...] = 1
-    simulated.reset_counts()
-    for _ in range(5):
-        result = blob.copy()
-        result += 1
-        result.diff += 1
-    assert moved(simulated) == (2 * blob.nbytes, 0)
-
-
 def test_a_copy_of_a_blob_made_smaller_moves_only_its_elements(simulated):
     blob = Blob(10, device="simulated")
     everything = blob[...]
@@ -348,16 +320,6 @@ def test_a_copy_of_a_blob_made_smaller_moves_only_its_elements(simulated):
     assert blob.copy().head is GPU
     assert moved(simulated) == (16, 0)
     assert [everything[at].head for at in (3, 4)] == [SYNCED, CPU]
-
-
-@pytest.mark.parametrize("make", HOST_COPIES.values(), ids=HOST_COPIES)
-def test_a_copy_of_no_elements_moves_none(simulated, make):
-    blob = blob_in(GPU, "float32", (4, 6))
-    before = blob.memory.spans
-    simulated.reset_counts()
-    for view in (blob[:, 3:3], blob[:0, ::2], blob[4:]):
-        assert make(view).shape == view.shape
-    assert (moved(simulated), blob.memory.spans) == ((0, 0), before)
 
 
 @pytest.mark.parametrize("make", HOST_COPIES.values(), ids=HOST_COPIES)

@@ -35,20 +35,12 @@ def moved(log):
 # --- operations ----------------------------------------------------------------------------------
 
 OPERATIONS = {
-    **{f.__name__: f for f in (operator.add, operator.sub, operator.mul, operator.truediv)},
-    **{f.__name__: f for f in (operator.pow, operator.lt, operator.eq, operator.mod)},
+    **{f.__name__: f for f in (operator.add, operator.truediv, operator.lt)},
     "matmul": lambda a, b: a @ b.T,
-    "xp.atan2": xp.atan2,
     "xp.concat": lambda a, b: xp.concat([a, b]),
-    "xp.stack": lambda a, b: xp.stack([a, b]),
     "xp.where": lambda a, b: xp.where(xp.astype(a, "bool"), a, b),
-    "xp.tensordot": xp.tensordot,
     "np.einsum": lambda a, b: np.einsum("ij,ij->i", a, b),
-    "xp.take": lambda a, b: xp.take(a, xp.astype(b[0, :2], "int64"), axis=0),
     "np.hypot": np.hypot,
-    "np.dot": lambda a, b: np.dot(a, b.T),
-    "np.concatenate": lambda a, b: np.concatenate([a, b]),
-    "np.where": lambda a, b: np.where(a > 2, a, b),
     "np.add, out": lambda a, b: np.add(a, b, out=xp.empty_like(a)),
     "a list of NumPy's": lambda a, b: np.vstack([a, b]),
     "an index": lambda a, b: a[xp.astype(b[:, 0] > 3, "bool")],
@@ -122,16 +114,6 @@ def test_torch_takes_blobs_of_several_devices():
 
 
 # --- broadcasts and sums -------------------------------------------------------------------------
-
-
-def test_the_case_of_a_host_blob_beside_two_accelerators():
-    shared, a, c = at("cpu"), at(A), at(B)
-    with record_transfers() as log:
-        first, second = a + shared, c + shared
-    assert (first.tolist(), second.tolist()) == ((2 * VALUES).tolist(),) * 2
-    # One upload; the second device gets it from the first.
-    assert moved(log) == [("peer", B, 48), ("upload", A, 48)]
-    assert shared.device == "cpu"
 
 
 @pytest.mark.parametrize("count", [2, 3, 5])
@@ -277,15 +259,10 @@ def test_a_strided_view_is_copied_to_another_accelerator_without_its_gaps():
     assert column.tolist() == VALUES[:, 1].tolist()
 
 
-def test_guards_count_peer_copies():
+def test_guards_and_logs_know_peer_copies():
     with xp.no_transfers(), pytest.raises(xp.TransferGuardError, match="a peer copy of 48 bytes"):
         at(A) + at(B)
-    with xp.max_transfers(bytes=48):
-        at(A) + at(B)
-
-
-def test_logs_name_peer_copies():
-    with record_transfers() as log:
+    with xp.max_transfers(bytes=48), record_transfers() as log:
         at(A) + at(B)
     assert "1 x peer copy, 48 bytes" in log.summary()
     assert (log.to_dict()["peer_copies"], log.to_dict()["peer_bytes"]) == (1, 48)
@@ -317,5 +294,5 @@ def test_two_threads_on_two_accelerators_lose_nothing():
 
 def test_a_small_blob_of_the_host_asks_no_accelerator():
     blob = at("cpu")
-    assert blob.memory.buffers.all_sides == (Side.HOST, Side.ACCELERATOR)
+    assert blob.memory.all_sides == (Side.HOST, Side.ACCELERATOR)
     assert blob.memory.side_of(HOST) is Side.HOST

@@ -114,6 +114,8 @@ def test_getitem_is_numpys(device, data, shape):
     result = blob[given_key]
     assert type(result) is Blob
     assert (result.shape, result.dtype, result.device) == (expected.shape, "f4", device)
+    basic = not any(isinstance(x, (np.ndarray, bool)) for x in np.index_exp[key])
+    assert result.memory is blob.memory or not basic
     np.testing.assert_array_equal(np.asarray(result), expected)
 
 
@@ -412,6 +414,8 @@ def test_a_const_view_refuses_every_write(of):
         lambda: view.__setitem__(Ellipsis, 1),
         lambda: view.__setitem__([0], 1),
         lambda: view.diff.__setitem__(0, 1),
+        lambda: setattr(view, "data", view.data),
+        lambda: setattr(view, "diff", view.diff),
     ]
     before = (blob.head, blob.diff_head, view.shape)
     for write in writes:
@@ -497,12 +501,6 @@ def test_mt_exchanges_the_last_two_axes_and_needs_them():
         _ = Blob(3).mT
 
 
-@pytest.mark.parametrize("axes", [(0,), (0, 0), (0, 2), (1, 0, 2), (0.5, 1)])
-def test_transpose_refuses_what_is_no_order_of_the_axes(axes):
-    with pytest.raises((ValueError, TypeError)):
-        Blob((2, 3)).transpose(*axes)
-
-
 def test_iteration_gives_views_of_the_first_axis():
     blob = blob_of(numbers(3, 2))
     for row in blob:
@@ -552,19 +550,6 @@ def test_data_and_diff_cannot_be_replaced(name, value):
     with pytest.raises(AttributeError, match=rf"blob\.{name}\[\.\.\.\] = values"):
         setattr(blob, name, given)
     assert blob.memory is memory
-    assert (blob.tolist(), blob.asum_diff()) == (numbers(2, 3).tolist(), 0)
-
-
-def test_data_and_diff_of_a_const_blob_take_no_operator():
-    blob = blob_of(numbers(2, 3))
-    const = blob.const
-    with pytest.raises(ValueError, match="const view"):
-        const.data += 1
-    with pytest.raises(ValueError, match="const view"):
-        const.diff += 1
-    for name in ("data", "diff"):
-        with pytest.raises(ValueError, match="const view"):
-            setattr(const, name, getattr(blob, name))
     assert (blob.tolist(), blob.asum_diff()) == (numbers(2, 3).tolist(), 0)
 
 

@@ -160,20 +160,12 @@ def model():
     )
 
 
-def test_those_of_a_file(write, v2_net, v1_net):
-    model = open_model(write(v2_net))
-    assert names(model["conv1"]) == ["conv1[0]", "conv1[1]"]
-    assert names(model["ip"]) == ["ip[0]"]
-    (blob,) = model["ip"].blobs
-    assert {blob.head, blob.diff_head} == {Head.UNINITIALIZED}
-    assert blob.diff.name == "ip[0]"
+def test_those_of_a_file_are_seen(write, v2_net, v1_net):
     assert names(open_model(write(v1_net))["conv1"]) == ["conv1[0]"]
-
-
-def test_they_are_seen(write, v2_net):
     with use_device("simulated"):
         model = open_model(write(v2_net))
     weights, bias = model["conv1"].blobs
+    assert {weights.head, weights.diff_head} == {Head.UNINITIALIZED}
     with record_transfers() as log:
         weights.gpu_data()
         bias[:1].gpu_data()
@@ -182,55 +174,40 @@ def test_they_are_seen(write, v2_net):
     assert [transfer.name for transfer in log] == ["conv1[0]", "conv1[1]", "conv1[0]"]
     assert "upload of 24 bytes of conv1[0] for gpu_data" in str(log[0])
     assert weights.explain().title == "Blob 'conv1[0]' of shape (2, 3), float32, 24 bytes"
+    for again in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        assert names(again["conv1"]) == ["conv1[0]", "conv1[1]"]
 
 
 def test_renaming(model):
-    layer = model["conv1"]
+    layer, mine = model["conv1"], Blob(2, name="mine")
     layer.blobs[0].diff[...] = 1
     model.rename("conv1", "first")
     assert names(layer) == ["first[0]", "first[1]"]
     assert layer.blobs[0].diff.name == "first[0]"
     model.rename("first", "")
     assert names(layer) == ["", ""]
+    layer.blobs[0] = mine
     model.rename("", "conv1")
-    assert names(layer) == ["conv1[0]", "conv1[1]"]
+    assert names(layer) == ["mine", "conv1[1]"]
 
 
 def test_editing(model):
-    blobs = model["conv1"].blobs
-    first, second = blobs
-    blobs[1] = array()
-    blobs.append(array())
-    assert names(model["conv1"]) == ["conv1[0]", "conv1[1]", "conv1[2]"]
-    assert second.name == "conv1[1]"  # the replaced Blob keeps its name
-    del blobs[0]
-    assert names(model["conv1"]) == ["conv1[0]", "conv1[1]"]
-    blobs.insert(0, array())
-    assert names(model["conv1"]) == ["conv1[0]", "conv1[1]", "conv1[2]"]
-    assert first.name == "conv1[0]"
-    blobs.assign([array()])
-    assert names(model["conv1"]) == ["conv1[0]"]
-    model["conv1"].replace_blob(0, np.ones(3, np.float32), resize=True)
-    assert names(model["conv1"]) == ["conv1[0]"]
-
-
-def test_names_of_the_users_own_stay(model):
-    mine = Blob(2, name="mine")
-    model["conv1"].blobs[0] = mine
-    model.rename("conv1", "first")
-    assert names(model["first"]) == ["mine", "first[1]"]
-
-
-def test_shared_blobs_keep_their_first_name(model):
+    blobs, (first, second) = model["conv1"].blobs, model["conv1"].blobs
     other = copy.copy(model)
-    model["again"] = model["conv1"]
+    model["again"] = model["conv1"]  # shared Blobs keep their first name
     assert names(model["again"]) == names(other["conv1"]) == ["conv1[0]", "conv1[1]"]
-
-
-def test_copies_and_pickles(write, v2_net, model):
-    for made in (open_model(write(v2_net)), model):
-        for again in (copy.deepcopy(made), pickle.loads(pickle.dumps(made))):
-            assert names(again["conv1"]) == ["conv1[0]", "conv1[1]"]
+    blobs[1] = array()
+    assert second.name == "conv1[1]"  # the replaced Blob keeps its name
+    for edit_blobs, count in (
+        (lambda: blobs.append(array()), 3),
+        (lambda: blobs.pop(0), 2),
+        (lambda: blobs.insert(0, array()), 3),
+        (lambda: blobs.assign([array()]), 1),
+        (lambda: model["conv1"].replace_blob(0, np.ones(3, np.float32), resize=True), 1),
+    ):
+        edit_blobs()
+        assert names(model["conv1"]) == [f"conv1[{number}]" for number in range(count)]
+    assert first.name == "conv1[0]"
 
 
 def test_weights_for_a_definition():

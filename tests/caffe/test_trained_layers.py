@@ -64,12 +64,14 @@ def test_the_models_have_no_memory_in_common(write, v2_net, read):
         assert float(target[name].blobs[0].min()) == 9
 
 
-def test_the_source_can_be_closed(write, v2_net):
-    target = ModelFile("t", [Layer("ip", "Mystery")])
+@pytest.mark.parametrize("own", [(), (2,)])
+def test_the_source_can_be_closed_and_blobs_of_the_target_keep_their_dtype(write, v2_net, own):
+    target = ModelFile("t", [Layer("ip", "Mystery", blobs=blobs(own) if own else [])])
     with open_model(write(v2_net)) as source:
         target.copy_trained_layers_from(source)
-    assert target["ip"].blobs[0].tolist() == [1, 2]
-    assert target["ip"].blobs[0].diff.tolist() == [3, 4]
+    (blob,) = target["ip"].blobs
+    assert (blob.tolist(), blob.diff.tolist()) == ([1, 2], [3, 4])
+    assert blob.dtype == (np.float32 if own else np.float64)
 
 
 def test_blobs_of_the_target_are_written(write, v2_net):
@@ -89,14 +91,6 @@ def test_blobs_of_the_target_are_written(write, v2_net):
     with torch.no_grad():
         parameter += 1
     assert target["conv1"].blobs[0].tolist() == [[1, 2, 3], [4, 5, 6]]
-
-
-def test_blobs_of_the_target_keep_their_dtype(write, v2_net):
-    target = ModelFile("t", [Layer("ip", blobs=blobs((2,)))])
-    target.copy_trained_layers_from(open_model(write(v2_net)))
-    assert target["ip"].blobs[0].dtype == np.float32
-    assert target["ip"].blobs[0].tolist() == [1, 2]
-    assert target["ip"].blobs[0].diff.tolist() == [3, 4]
 
 
 def test_a_gradient_that_the_source_does_not_have_is_kept():

@@ -30,7 +30,6 @@ from syncblob.arrays import dlpack_capsules
 from syncblob.arrays import import_cuda_arrays as interop
 from syncblob.blob.core import fresh
 from syncblob.devices import Side, accelerator, cuda, current_accelerator
-from syncblob.memory.changes import MAX_SPANS
 
 pytestmark = pytest.mark.usefixtures("machine")
 
@@ -1023,24 +1022,6 @@ def test_torch_makes_cpu_tensors_of_blobs_of_the_host(head, name):
         tensor = getattr(torch, name)(blob)
     assert tensor.device.type == "cpu"
     assert tensor.tolist() == (values() if head else values() * 0).tolist()
-
-
-# --- long maps ------------------------------------------------------------------------------------
-
-
-def test_no_write_on_the_host_ends_a_borrow_of_other_elements_on_the_device():
-    """Borrows on the device are not tracked, so a map that is too long stays too long."""
-    size = 4 * MAX_SPANS
-    blob = Blob(size, "uint8", device="cuda")
-    blob.overwrite_gpu_data()[...] = 1
-    # One byte on the device between bytes on the host is the smallest span.
-    blob[4:5].mutable_cpu_data()
-    blob[6:8].mutable_cpu_data()
-    borrow = blob[5:6].mutable_gpu_data()
-    for place in range(12, size, 4):
-        blob[place : place + 2].mutable_cpu_data()
-    borrow[...] = 7
-    assert blob[4:8].cpu_data().tolist() == [1, 7, 1, 1]
 
 
 # --- a full device --------------------------------------------------------------------------------

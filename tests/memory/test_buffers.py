@@ -87,8 +87,8 @@ def test_accelerators_are_numbered_in_the_order_of_their_first_use() -> None:
     memory = SyncedMemory(NBYTES, device="cpu")
     homes = [HOST, *(simulated_device(index) for index in (2, 0, 1))]
     assert [memory.side_of(home) for home in homes] == [0, 1, 2, 3]
-    assert [memory.home(side) for side in memory.buffers.all_sides] == homes
-    assert [side.name for side in memory.buffers.all_sides] == [
+    assert [memory.home(side) for side in memory.all_sides] == homes
+    assert [side.name for side in memory.all_sides] == [
         "HOST",
         "ACCELERATOR",
         "ACCELERATOR 2",

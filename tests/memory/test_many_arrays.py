@@ -8,7 +8,7 @@ from benchmarks.calls import calls_made
 from syncblob import SyncedMemory
 from syncblob._layout import Layout
 from syncblob.devices import Side
-from syncblob.memory import Access, changes
+from syncblob.memory import Access
 from syncblob.memory.loans import NUMPY
 
 HOST, ACCELERATOR = Side
@@ -16,11 +16,6 @@ CONST, MUTABLE, _ = Access
 # Eight times as many arrays take about eight times as many steps, or a little more to sort them;
 # 64 times as many if each of them is compared with all.
 FEW, MANY, MOST = 100, 800, 12
-
-
-@pytest.fixture(autouse=True)
-def _shorter_maps(monkeypatch):
-    monkeypatch.setattr(changes, "MAX_SPANS", 64)
 
 
 def calls(function):

@@ -1120,7 +1120,7 @@ class Program:
         before = {
             (memory, real): real.windows(real.side_of(device))
             for memory, real in used.items()
-            if device in real.buffers.homes
+            if device in real.homes
         }
         device.capacity = device.used_nbytes + ITEMSIZE
         fill(self.device.name, device.capacity)
@@ -1320,7 +1320,7 @@ class WindowProgram(Program):
                     continue
                 side = real.side_of(accelerator(self.places[loan.side]))
                 first, last = loan.hull.start * ITEMSIZE, loan.hull.stop * ITEMSIZE
-                window = real.buffers.containing(side, first, last)
+                window = real.containing(side, first, last)
                 if self.windows.setdefault(loan, window) is not window:
                     loan.writeable = False
             self.end(loan for loan in memory.borrows if not loan.writeable)

@@ -39,7 +39,7 @@ def usable(memory, side, layout=WHOLE):
     shortcut = memory.shortcut(side, layout)
     if shortcut is None:
         return ""
-    assert shortcut.buffer is memory.buffers.windows[side].whole or not shortcut.readable
+    assert shortcut.buffer is memory.whole[side] or not shortcut.readable
     assert shortcut.readable >= shortcut.writable
     return "r" * shortcut.readable + "w" * shortcut.writable
 
@@ -195,17 +195,6 @@ def test_a_log_that_is_opened_is_told_of_the_next_use_of_each_side(side):
             assert memory.shortcut(each, WHOLE).readable
             assert log.avoided == [0, 0, 1, 1, 2][number]
     assert memory.shortcut(side, WHOLE).readable
-
-
-@pytest.mark.parametrize("side", Side)
-def test_what_one_side_alone_holds_may_be_used_at_once_while_a_log_is_open(side):
-    memory = used(side)
-    with record_transfers() as log:
-        assert memory.shortcut(side, WHOLE).writable
-        memory.acquire(Side(1 - side), CONST, WHOLE, "use")
-        assert (len(log), log.avoided) == (1, 0)
-        memory.acquire(side, CONST, WHOLE, "use")
-        assert (len(log), log.avoided) == (1, 1)
 
 
 def test_a_log_that_another_thread_opens_meanwhile_is_told_too(monkeypatch):

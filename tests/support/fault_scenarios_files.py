@@ -15,9 +15,6 @@ import syncblob
 from syncblob import Layer, ModelFile, open_model, read_blob, save_model, write_blob
 from syncblob.caffe.convert import convert, open_weights, writable_extensions
 
-# Formats with one blob.
-_OF_ONE_ARRAY = (".binaryproto",)
-
 
 def _net() -> ModelFile:
     values = np.arange(12, dtype=np.float32).reshape(3, 4)
@@ -76,8 +73,7 @@ def saves(name: str) -> Callable[[dict[str, Any]], Any]:
 
 def converts(name: str, target: str) -> Callable[[dict[str, Any]], Any]:
     def act(state: dict[str, Any]) -> Any:
-        layers = "scale" if target.endswith(_OF_ONE_ARRAY) else "*"
-        convert(state["folder"] / name, state["folder"] / target, layers=layers)
+        convert(state["folder"] / name, state["folder"] / target)
         with open_weights(state["folder"] / target) as weights:
             return [weights.tensors[name].tolist() for name in sorted(weights.tensors)]
 

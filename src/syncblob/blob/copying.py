@@ -45,7 +45,7 @@ class Copies(BlobCore):
                     raise
             else:
                 held = self.known_memory
-                partner = None if held is None else held.buffers.accelerator
+                partner = None if held is None else held.accelerator
                 if home is HOST and partner is not None:
                     result.shortcut = Shortcut(partner, usable=True)
                 return result

@@ -105,7 +105,7 @@ def fresh(cls: type[AnyBlob], array: Any, home: Home) -> AnyBlob:
 def newest_side(blob: BlobCore, memory: SyncedMemory) -> Side:
     """Return a side that has all newest contents of a Blob, its accelerator's if possible."""
     holders = memory.spans.common(*blob.layout.reach)
-    sides = blob.accelerator_side(memory), *memory.buffers.all_sides
+    sides = blob.accelerator_side(memory), *memory.all_sides
     return next(side for side in sides if holders >> side & 1)
 
 
@@ -150,7 +150,7 @@ class BlobCore:
     raw_array: Any
     home: Home
     # For a fresh Blob `FRESH`, or one with the place in the user's code where the array was taken
-    # for a buffer, if it still has another owner, the entry of the history that its first write is,
+    # for a buffer, if it still has another owner, the reason and the place of its first write,
     # or the accelerator of the Blob it is a copy of.
     shortcut: Shortcut
     known_memory: SyncedMemory | None
@@ -286,8 +286,8 @@ class BlobCore:
                         expose(memory, Side.HOST, origin)
                     elif isinstance(origin, Accelerator):
                         memory.side_of(origin)
-                    elif origin is not None:
-                        memory.history = (origin,)
+                    elif type(origin) is tuple:
+                        memory.note_first_write(*origin)
                 else:
                     memory, layout = adopt(
                         array,
@@ -466,7 +466,7 @@ class BlobCore:
             return True
         layout, side = self.layout, held.side_of(home)
         with held.lock:
-            buffer = held.buffers.containing(side, *layout.reach)
+            buffer = held.containing(side, *layout.reach)
             known = self.raw_array is array and self.shortcut.buffer is buffer
             return held.finish_write(side, layout, reason, None if known else array)
 
@@ -656,14 +656,14 @@ class BlobCore:
         buffer = acquire(memory, side, CONST, layout, reason)
         if kept is None:
             self._note_first_use(place)
-            return buffer.view(memory.buffers.homes[side], layout, writable=False)
+            return buffer.view(memory.homes[side], layout, writable=False)
         # The Blob may have another diff now, because its base shares one.
         if kept.shortcut.buffer is not buffer or not kept.shortcut.readable:
             # Asks for the shortcut again.
             self.keep_arrays(place, memory)
             kept = self.accessor_arrays[place]
         if kept is None or kept.shortcut.buffer is not buffer:
-            return buffer.view(memory.buffers.homes[side], layout, writable=False)
+            return buffer.view(memory.homes[side], layout, writable=False)
         return kept.const.view()
 
     def borrow(self, place: int, access: Access, reason: str) -> Any:
@@ -676,7 +676,7 @@ class BlobCore:
         # The Blob may have another diff now, as above.
         known = kept is not None and kept.writable is not None
         if known and diff:
-            known = kept.shortcut.buffer is memory.buffers.windows[kept.shortcut.side].whole
+            known = kept.shortcut.buffer is memory.whole[kept.shortcut.side]
         if known:
             side = kept.shortcut.side
             if not kept.shortcut.writable:
@@ -695,7 +695,7 @@ class BlobCore:
                 return array
             with memory.lock:
                 # Beside an alias of another side, no shortcut allows a write.
-                current = memory.buffers.containing(side, *layout.reach) is kept.shortcut.buffer
+                current = memory.containing(side, *layout.reach) is kept.shortcut.buffer
                 alone = memory.is_alone(side, *layout.reach)
                 if current and alone and memory.loans is loans:
                     return array
@@ -731,16 +731,14 @@ class BlobCore:
         if kept is not None and kept.shortcut.buffer is shortcut.buffer:
             entry = kept._replace(shortcut=shortcut)
         else:
-            home = memory.buffers.homes[side]
+            home = memory.homes[side]
             window = shortcut.buffer
             views = home.accessor_views(window.array, window.inner(layout))
             if views is None:
                 return
             const, writable = views
             exported = None
-            if self.readonly or (
-                window is not memory.buffers.windows[side].whole and not home.native
-            ):
+            if self.readonly or (window is not memory.whole[side] and not home.native):
                 # A borrow over a window has to be an alias there; see `accesses.borrow`.
                 writable = None
             elif layout.dtype in SUPPORTED and (layout.contiguous or not layout.backwards):

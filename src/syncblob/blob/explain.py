@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from syncblob._formatting import quantity, union
 from syncblob.blob.core import BlobCore, newest_side
 from syncblob.devices import Side
@@ -69,7 +67,7 @@ class Explanation:
 def _rows(blob: BlobCore, memory: SyncedMemory) -> Iterator[tuple[str, str]]:
     """Describe a memory of a Blob. Neither transfers nor synchronizes."""
     yield "head", _meaning_of_head(blob, memory)
-    sides = memory.buffers.all_sides
+    sides = memory.all_sides
     for side in sides:
         yield side.name.lower(), _contents(memory, side)
     for side in sides:
@@ -94,7 +92,7 @@ def _describe_loan(memory: SyncedMemory, side: Side, loan: Loan) -> tuple[int, i
         whose = f"the {side.name.lower()} side, to an alias of unknown lifetime"
         text = f"{whose}, at {loan.place.line.describe()}{where}"
         return _LABELS.index("exposed"), start, stop, text
-    alike = memory.buffers.alike(side)
+    alike = memory.alike(side)
     lacking = sum(run.nbytes for run in memory.spans.lacking(start, stop, alike))
     text = f"{loan.described()}{where}{'; read-only' if loan.revoked else ''}"
     if lacking:
@@ -110,18 +108,11 @@ def _access_of(entry: Transition) -> str:
 
 def _ended_borrows(memory: SyncedMemory, side: Side) -> Iterator[str]:
     """Describe the last borrows that ended, are still alive, and cannot be written any more."""
-    buffer = memory.buffer(side)
-    for array, ended, made in memory.loans.ended_borrows(side):
-        where = ""
-        if isinstance(buffer, np.ndarray) and np.may_share_memory(array, buffer):
-            origin = buffer.__array_interface__["data"][0]
-            low, high = np.lib.array_utils.byte_bounds(array)
-            where = _bytes(memory, low - origin, high - origin)
-        # Accessors do not record where a borrow is made. A borrow is not older than the access that
-        # gave its side the contents.
-        created = f"; created no earlier than {_access_of(made)}" if made else ""
-        since = _access_of(ended)
-        yield f"an array of the {side.name.lower()} side{where}; read-only since {since}{created}"
+    for loan in memory.loans.ended:
+        if loan.side is side and loan() is not None:
+            where = _bytes(memory, loan.start, loan.stop)
+            since = _access_of(loan.ended)
+            yield f"an array of the {side.name.lower()} side{where}; read-only since {since}"
 
 
 def _bytes(memory: SyncedMemory, start: int, stop: int) -> str:
@@ -158,7 +149,7 @@ def _contents(memory: SyncedMemory, side: Side) -> str:
     if not windows:
         return f"{where}no memory"
     nbytes = sum(window.nbytes for window in windows)
-    alike = memory.buffers.alike(side)
+    alike = memory.alike(side)
     runs = memory.spans.runs(0, memory.nbytes)
     newest = union((run.start, run.stop) for run in runs if run.holders & alike)
     if newest == [(0, memory.nbytes)] or not memory.nbytes:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from syncblob._dtypes import SUPPORTED, as_dtype
+from syncblob._source_lines import user_instruction
 from syncblob._weak_list import Reference
 from syncblob.arrays.foreign import is_array
 from syncblob.arrays.native import array_of_tensor, native_array
@@ -23,7 +24,6 @@ from syncblob.devices.base import is_on_device
 from syncblob.interop.adopt import array_in
 from syncblob.memory import CONST, OVERWRITE, Head, Shortcut, acquire, compute, from_the_start
 from syncblob.memory.buffers import allocate_on_host
-from syncblob.memory.ledger import first_write
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -211,7 +211,8 @@ def _fill(blob: BlobCore, value: Any) -> bool:
         return False
     array = HOST.own_view(buffer, layout, writable=True)
     array[...] = value
-    shortcut = Shortcut(first_write("__setitem__", array.nbytes), usable=True)
+    # Two more frames are ours: those of the caller and of `set_item`.
+    shortcut = Shortcut(("__setitem__", *user_instruction(4)), usable=True)
     with making.held:
         # Nothing is called from here on, so no signal handler sees half of it. The memory comes
         # last; see the invariants.
@@ -248,14 +249,13 @@ def _set_in_one_step(blob: BlobCore, full: Any, new: Any) -> None:
         memory.write(side, OVERWRITE, layout, "__setitem__", operator.setitem, ..., new)
         return
 
-    def fill(buffer: Any, written: Any = None) -> None:
+    def fill(buffer: Any, written: Any) -> None:
         into = target
         if into is None or buffer is not over:
             into = buffer.view(home, layout, writable=True, own=True)
         # No call comes between the write and the note, so that no signal handler can.
         into[...] = new
-        if written is not None:
-            written.done = True
+        written.done = True
 
     acquire(memory, side, OVERWRITE, layout, "__setitem__", fill)
 

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import partial
 from typing import NoReturn
-
-from syncblob._formatting import extend
 
 OF_BLOB = {
     "backward": "blob.diff is the gradient, and blob.as_parameter() a parameter of PyTorch's",
@@ -35,18 +32,6 @@ OF_MODULE = {
     "nets' in the documentation runs it",
     **dict.fromkeys(("rand", "randn", "random"), "asarray(numpy.random.random(shape)) has them"),
 }
-
-
-# Parameters of PyTorch's functions, and what NumPy calls them.
-_KEYWORDS = {"dim": "axis", "keepdim": "keepdims", "unbiased": "ddof"}
-
-
-def explain_keywords(error: TypeError, keywords: Iterable[str]) -> None:
-    """Add to the error for an unknown keyword of PyTorch's what the parameter is called."""
-    known = [name for name in keywords if name in _KEYWORDS]
-    if known and "keyword argument" in str(error):
-        names = ", ".join(f"{_KEYWORDS[name]!r} for {name!r}" for name in known)
-        extend(error, f"the names of parameters are NumPy's: {names}")
 
 
 def add_missing(owner: type) -> None:

@@ -26,7 +26,7 @@ def evict(blob: BlobCore, side: str) -> int:
     gone = Side.HOST if side == "cpu" else blob.accelerator_side(memory)
     freed = free(blob, gone, (start, stop))
     with memory.lock:
-        kept = memory.buffers.within(gone, start, stop)
+        kept = memory.within(gone, start, stop)
         for window in kept if start < stop else ():
             reach = f"evict, which keeps a buffer of bytes {window.start} to {window.stop}"
             memory.note(reach, start, stop)
@@ -75,14 +75,14 @@ def _walk_views(blob: BlobCore, views: Sequence[Any]) -> Iterator[Any]:
     if blob.home is HOST:
         yield from views
         return
-    buffers = blob.memory.buffers
+    memory = blob.memory
     for view, following in itertools.zip_longest(views, views[1:]):
         of = view.layout.reach
         try:
             if following is not None:
                 view.prefetch()
                 # Keep an array over this part, so that it is not evicted for the next one.
-                held = buffers.containing(blob.side, *of)
+                held = memory.containing(blob.side, *of)
                 # No single window contains a part that came to the device in pieces.
                 seen = (
                     view.array_in(blob.home, CONST, "parts")

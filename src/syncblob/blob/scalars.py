@@ -84,7 +84,7 @@ def element(blob: BlobCore, reason: str, index: tuple[int, ...] = ()) -> NDArray
             accelerator: Any = home
             copying = Copying(accelerator, reason, 0)
             if held is not None:
-                copying = held.buffers.copying(accelerator, reason)
+                copying = held.copying(accelerator, reason)
             place = blob.layout.derive(lambda a: a[key]).offset if logged else 0
             copied = np.empty(array.nbytes, np.uint8)
             copies = accelerator.download, home.wrap(array), copied

@@ -29,7 +29,7 @@ def describe(blob: BlobCore) -> str:
 
 def values_of(blob: BlobCore) -> str:
     """Return the values as text, or the reason why they are not shown; see `Blob.__str__`."""
-    homes: Any = blob.memory.buffers.homes[1:]
+    homes: Any = blob.memory.homes[1:]
     capturing = [home.device for home in homes if home.capturing]
     lacking = blob.memory.spans.lacking(*blob.layout.reach, 1 << Side.HOST)
     try:

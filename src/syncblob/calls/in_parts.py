@@ -110,7 +110,7 @@ def _can_divide(kernel: Callable[..., Any], operands: Sequence[Any], *, writes: 
         elementwise
         and len(homes) == 1
         and all(
-            x.shape == first.shape and x.layout.contiguous and divisible(x.memory.buffers, *homes)
+            x.shape == first.shape and x.layout.contiguous and divisible(x.memory, *homes)
             for x in blobs
         )
         and all(

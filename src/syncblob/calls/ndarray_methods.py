@@ -12,7 +12,6 @@ import numpy as np
 
 from syncblob._made_functions import name_made_functions
 from syncblob.blob.core import AnyBlob, BlobCore
-from syncblob.blob.missing import explain_keywords
 from syncblob.calls.engine import plans_by_function
 from syncblob.calls.tables import Rules
 
@@ -37,11 +36,7 @@ _WRITERS = plans_by_function(_rules_of_writer)
 
 def _method(function: Callable[..., Any], result: str) -> Any:
     def method(self: Any, *args: Any, **options: Any) -> Any:
-        try:
-            return function(self, *args, **options)
-        except TypeError as error:
-            explain_keywords(error, options)
-            raise
+        return function(self, *args, **options)
 
     method.__doc__ = f"Return {result}; see `numpy.{function.__name__}`."
     # For `help` and others that ask for the parameters.

@@ -35,7 +35,7 @@ def _named_side(memory: SyncedMemory, side: Side, dl_device: tuple[int, int] | N
     if wanted == HOST_DEVICE:
         return Side.HOST
     devices: dict[tuple[int, int], Side] = {}
-    for known in memory.buffers.all_sides:
+    for known in memory.all_sides:
         with suppress(NoDeviceError):
             devices.setdefault(memory.home(known).dlpack_device, known)
     if wanted in devices:

@@ -96,7 +96,7 @@ def attach(name: str, nbytes: int, device: Device | str | None) -> SyncedMemory:
 
 def name_of(memory: Ledger) -> str | None:
     """Return the name of a memory's host block; None for a part of a block or other memory."""
-    window: Any = memory.buffers.windows[Side.HOST].whole
+    window: Any = memory.whole[Side.HOST]
     buffer = block = window and window.array
     while isinstance(block, np.ndarray):
         block = block.base

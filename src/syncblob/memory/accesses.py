@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from syncblob.devices import Side
-from syncblob.memory.changes import commit, finish_write, plan, take
-from syncblob.memory.ledger import note_use
+from syncblob.memory.changes import commit, plan, take
 from syncblob.memory.loans import BORROW, EXPOSED, SHARED, Unannounced, announce, require_announced
 from syncblob.memory.operations import searches
 from syncblob.memory.room import Shortage
@@ -51,9 +50,8 @@ def acquire(  # noqa: C901, PLR0912, PLR0913  # an access; inlined, because call
     ledger, side, access, layout, reason
         The access. An overwrite of a layout with gaps is a mutable access.
     fill
-        Writes into the window, its first argument, as part of the access. What an overwrite
-        discards is kept until then: if there is a second argument, a list, it appends to it when it
-        has written.
+        Writes into the window, its first argument, as part of the access, and sets `done` of its
+        second when it has written. What an overwrite discards is kept until then.
     locked
         Whether the access makes no room, because the caller does, or holds the lock.
     announced
@@ -67,7 +65,7 @@ def acquire(  # noqa: C901, PLR0912, PLR0913  # an access; inlined, because call
             with ledger.lock:
                 if side:
                     ledger.last_search = searches[0]
-                buffers, spans = ledger.buffers, ledger.spans
+                spans = ledger.spans
                 start, stop = layout.start, layout.stop
                 if stop > spans.nbytes:
                     # Another thread has resized the Blob.
@@ -78,8 +76,8 @@ def acquire(  # noqa: C901, PLR0912, PLR0913  # an access; inlined, because call
                 ):
                     # Such an overwrite leaves bytes of the range.
                     access = MUTABLE
-                buffer = buffers.windows[side].whole
-                if buffer is None and (side or buffers.shared):
+                buffer = ledger.whole[side]
+                if buffer is None and (side or ledger.shared):
                     buffer = provide(ledger, side, (start, stop), reason, layout)
                 if ledger.moving:
                     if writes or buffer is None or not ledger.spans.common(start, stop) & mine:
@@ -91,7 +89,7 @@ def acquire(  # noqa: C901, PLR0912, PLR0913  # an access; inlined, because call
                 uniform = spans.uniform
                 held = spans.common(start, stop) if uniform is None else uniform
                 use = ledger, plan, side, access, start, stop, reason, announced
-                if buffer is None or not held & mine:
+                if buffer is None or fill is not None or not held & mine:
                     return commit(*use, layout, fill)
                 if (
                     writes
@@ -102,13 +100,12 @@ def acquire(  # noqa: C901, PLR0912, PLR0913  # an access; inlined, because call
                     # Other sides hold the range, too, and lose it.
                     commit(*use)
                 elif open_logs:
-                    note_use(ledger, side, start, stop)
-                if fill is None or _fill(ledger, side, start, stop, reason, buffer, fill):
-                    return buffer
+                    ledger.note_use(side, start, stop)
+                return buffer
         except Unannounced as unannounced:
             stale = unannounced.stale
         except MemoryError as error:
-            shortage = Shortage(ledger.buffers.home(side), reason)
+            shortage = Shortage(ledger.home(side), reason)
             if locked or not shortage.take(error):
                 raise
         if shortage is not None:
@@ -123,52 +120,25 @@ def _settle_concerns(
     ledger: Ledger, side: Side, access: Access, start: int, stop: int, announced: list[set[Loan]]
 ) -> None:
     """Do what an access has to do first because of what few memories have."""
-    buffers, loans, writes = ledger.buffers, ledger.loans, access is not CONST
-    if buffers.shared:
+    loans, writes = ledger.loans, access is not CONST
+    if ledger.shared:
         ledger.meet(side, start, stop)
     if writes:
         if loans.live:
-            require_announced(loans, announced, start, stop, ~buffers.alike(side))
+            require_announced(loans, announced, start, stop, ~ledger.alike(side))
         ledger.forget_source(start, stop)
     if ledger.uploads:
         ledger.await_uploads(side, access, start, stop)
     ledger.compare_watch(side, start, stop, writes=writes)
 
 
-def _fill(  # noqa: PLR0913, PLR0917  # an access
-    ledger: Ledger,
-    side: Side,
-    start: int,
-    stop: int,
-    reason: str,
-    buffer: Any,
-    fill: Callable[..., None],
-) -> bool:
-    """Write into a buffer that is up to date; return False if others have written there since.
-
-    A signal handler or a finaliser may use other sides, or evict this one, before and after.
-    """
-    try:
-        fill(buffer)
-    except BaseException:
-        # `fill` may have written in part, after a read on another side.
-        take(ledger, side, start, stop, reason)
-        raise
-    there = ledger.buffers.containing(side, start, stop) is buffer
-    if start < stop and not (there and ledger.spans.common(start, stop) & 1 << side):
-        return False
-    if not ledger.is_alone(side, start, stop):
-        finish_write(ledger, side, start, stop, reason)
-    return True
-
-
 def borrow(ledger: Ledger, side: Side, window: Window, layout: Layout) -> Any:
     """Return a borrow; see `SyncedMemory.lend`."""
-    array = window.view(ledger.buffers.home(side), layout, writable=True)
+    array = window.view(ledger.home(side), layout, writable=True)
     # Only NumPy arrays have a write permission to revoke.
     if isinstance(array, np.ndarray):
         ledger.own_loans().lend(array, BORROW, side, layout.start, layout.stop)
-    elif window is not ledger.buffers.windows[side].whole:
+    elif window is not ledger.whole[side]:
         # A larger window would leave it behind, and nothing could stop its writes.
         return alias("borrowed", None, ledger, side, window, layout)
     return array
@@ -178,7 +148,7 @@ def alias(
     kind: str, target: object | None, ledger: Ledger, side: Side, window: Window, layout: Layout
 ) -> Any:
     """Return a writable alias; see `SyncedMemory.export`."""
-    array, owner = window.alias(ledger.buffers.home(side), layout)
+    array, owner = window.alias(ledger.home(side), layout)
     reach, lives = (layout.start, layout.stop), owner if target is None else target
     ledger.own_loans().lend(lives, kind, side, *reach)
     return array
@@ -189,7 +159,7 @@ def note_alias(
 ) -> None:
     """Record an array that lies over a buffer already as an alias; see `SyncedMemory.track`."""
     ledger.own_loans().lend(target, kind, side, layout.start, layout.stop)
-    home = ledger.buffers.home(side)
+    home = ledger.home(side)
     if not home.native:
         home.lend(window.view(home, layout, writable=True, own=True))
 
@@ -199,7 +169,7 @@ def export_watched(
 ) -> Any:
     """Return a const export that is checked. Call it under the lock."""
     window = acquire(ledger, side, CONST, layout, reason, locked=True)
-    array, owner = window.alias(ledger.buffers.home(side), layout)
+    array, owner = window.alias(ledger.home(side), layout)
     if isinstance(array, np.ndarray):
         array.flags.writeable = False
     over = ledger.loans.over(layout.start, layout.stop)
@@ -207,7 +177,7 @@ def export_watched(
         # Borrows or aliases may write here legitimately, so a difference proves nothing. No bytes
         # overlap an eviction, which could not end their watch.
         return array
-    watch = ledger.watch = ledger.watch or Watch(ledger.lock, ledger.buffers.containing)
+    watch = ledger.watch = ledger.watch or Watch(ledger.lock, ledger.containing)
     # The access may have renewed them.
     ledger.revoke_shortcuts()
     watch.add(owner if target is None else target, kind, side, layout.start, layout.stop)
@@ -237,7 +207,7 @@ def expose(
     have `shared` the buffer. The place of the user's code is that which is `noted`, or this one.
     """
     with ledger.lock:
-        loans, end = ledger.own_loans(), ledger.buffers.nbytes if stop is None else stop
+        loans, end = ledger.own_loans(), ledger.nbytes if stop is None else stop
         before = [each for each in loans.of(side) if each.exposed]
         # First, so that no copy that is made from now on is trusted.
         exposure = loans.lend(ledger, SHARED if shared else EXPOSED, side, start, end, noted)
@@ -267,7 +237,7 @@ def assume_unaliased(
 ) -> None:
     """End the exposure of a range on some sides: the caller promises that no alias writes."""
     with ledger.lock:
-        end, loans = ledger.buffers.nbytes if stop is None else stop, ledger.loans
+        end, loans = ledger.nbytes if stop is None else stop, ledger.loans
         for loan in loans.writers(start, end, sides):
             if loan.exposed:
                 loans.cut(loan, start, end)

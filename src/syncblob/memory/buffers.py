@@ -8,12 +8,11 @@ operating system gives its buffer memory page by page.
 from __future__ import annotations
 
 import itertools
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from functools import lru_cache
 from operator import attrgetter
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from syncblob._formatting import extend, human_bytes
 from syncblob._source_lines import user_line
@@ -24,6 +23,7 @@ from syncblob.transfers import Copying, count, open_logs, running_guards, transf
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    import numpy as np
     from numpy.typing import NDArray
 
     from syncblob._layout import Layout
@@ -66,6 +66,10 @@ class Window:
         """The number of bytes."""
         return self.stop - self.start
 
+    def beside(self, windows: tuple[Window, ...]) -> tuple[Window, ...]:
+        """Return the windows of a side, which gets this one in place of them if it is new."""
+        return windows if self in windows else (self,)
+
     def part(self, start: int, stop: int) -> Any:
         """Return a range of the memory. Skips the slice if the range is all of the window."""
         nbytes, start = stop - start, start - self.start
@@ -103,72 +107,44 @@ def _homes(home: Home) -> tuple[Home, ...]:
 
 
 _START = attrgetter("start")
+_NO_PARTS: Any = MappingProxyType({})
 
 
-class Windows:
-    """The windows of a side: of disjoint ranges, in ascending order. Immutable."""
-
-    __slots__ = ("_parts", "whole")
-
-    def __init__(self, nbytes: int = 0, *windows: Window) -> None:
-        self._parts: tuple[Window, ...] = windows
-        # The window that is everything; None if there is none.
-        self.whole: Window | None = None
-        if len(windows) == 1 and windows[0].start == 0 and windows[0].stop == nbytes:
-            self._parts, self.whole = (), windows[0]
-
-    @property
-    def all(self) -> tuple[Window, ...]:
-        """The windows."""
-        return self._parts if self.whole is None else (self.whole,)
-
-    def containing(self, start: int, stop: int) -> Window | None:
-        """Return the window that contains a range; None if none does."""
-        if self.whole is not None:
-            return self.whole
-        place = bisect_right(self.all, start, key=_START) - 1
-        return self.all[place] if place >= 0 and stop <= self.all[place].stop else None
-
-    def overlapping(self, start: int, stop: int) -> list[Window]:
-        """Return the windows that overlap a range."""
-        first = max(bisect_right(self.all, start, key=_START) - 1, 0)
-        near = self.all[first : bisect_left(self.all, stop, key=_START)]
-        return [window for window in near if start < window.stop]
-
-    def inside(self, start: int, stop: int) -> list[Window]:
-        """Return the windows that lie in a range."""
-        return [window for window in self.all if start <= window.start and window.stop <= stop]
-
-    def exchange(self, nbytes: int, gone: Sequence[Window], *new: Window) -> Windows:
-        """Return those of a memory without some neighbours, and with a new one in their place."""
-        first = bisect_left(self.all, (*gone, *new)[0].start, key=_START)
-        return Windows(nbytes, *self.all[:first], *new, *self.all[first + len(gone) :])
-
-
-NO_WINDOWS = Windows()
+def find_window(windows: Sequence[Window], start: int, stop: int) -> Window | None:
+    """Return the one of ascending windows that contains a range; None if none does."""
+    place = bisect_right(windows, start, key=_START) - 1
+    return windows[place] if place >= 0 and stop <= windows[place].stop else None
 
 
 class Buffers:
-    """The windows of each side."""
+    """The windows of each side: of disjoint ranges, in ascending order."""
 
-    __slots__ = (
-        *("_serial", "accelerator", "all_sides", "homes", "name", "nbytes", "shared", "windows"),
-    )
+    __slots__ = {
+        "_serial": "`serial`, or 0.",
+        "accelerator": "The backend of the first accelerator; None if it is chosen on first use.",
+        "all_sides": "At least the host and the first accelerator.",
+        "homes": "Of all sides, without the first accelerator if none was used yet.",
+        "name": "The name in the log and in `Blob.explain`; empty if there is none.",
+        "nbytes": "The number of bytes.",
+        "parts": "By side, the windows of parts. Replaced as a whole.",
+        "shared": "Whether a home shares the host's memory, so that sides may have one buffer.",
+        "whole": "By side, the window that is everything, or None.",
+    }
 
-    def __init__(self, nbytes: int, home: Home, name: str = "") -> None:
+    accelerator: Accelerator | None
+    homes: tuple[Home, ...]
+    whole: list[Window | None]
+
+    def __init__(self, nbytes: int, home: Home, name: str) -> None:
         accelerator: Any = None if home is HOST else home
-        # The backend of the first accelerator; None if it is chosen on first use.
-        self.accelerator: Accelerator | None = accelerator
-        # Those of all sides, without the first accelerator if none was used yet.
-        self.homes: tuple[Home, ...] = _homes(home)
-        # At least the host and the first accelerator.
+        self.accelerator = accelerator
+        self.homes = _homes(home)
         self.all_sides: tuple[Side, ...] = _PAIR
-        self.windows: list[Windows] = [NO_WINDOWS, NO_WINDOWS]
+        self.whole = [None, None]
+        self.parts: dict[int, tuple[Window, ...]] = _NO_PARTS
         self.nbytes: int = nbytes
-        # That of the memory in the log; empty if it has none.
         self.name: str = name
         self._serial: int = 0
-        # Whether a home shares the memory of the host, so that sides may have one buffer.
         self.shared: bool = accelerator is not None and accelerator.shared
 
     @property
@@ -180,24 +156,21 @@ class Buffers:
     @property
     def on_several_sides(self) -> bool:
         """Whether several sides have windows."""
-        return len([True for windows in self.windows if windows.all]) > 1
-
-    def tracks_borrows(self, side: Side) -> bool:
-        """Whether borrows of a side are tracked: they have a write permission to revoke."""
-        return all(isinstance(window.array, np.ndarray) for window in self.windows[side].all)
+        sides = [side for side in self.all_sides if self.whole[side] or self.parts.get(side)]
+        return len(sides) > 1
 
     def home(self, side: int) -> Home:
         """Return the home of one side. Allocates and moves nothing."""
         homes = self.homes
         return homes[side] if side < len(homes) else current_accelerator()
 
-    def add(self, accelerator: Accelerator) -> None:
+    def add_side(self, accelerator: Accelerator) -> None:
         """Make room for an accelerator, under the lock, unless there is."""
         while accelerator not in self.homes:
             homes = self.homes
             after, sides = (*homes, accelerator), tuple(map(Side, range(max(2, len(homes) + 1))))
-            if len(self.windows) < len(after):
-                self.windows.append(NO_WINDOWS)
+            if len(self.whole) < len(after):
+                self.whole.append(None)
             # A signal handler may have added another. None can run from here on: nothing is called.
             # The homes come first: readers without the lock that find one of the others use them.
             if self.homes is homes:
@@ -220,22 +193,32 @@ class Buffers:
         direct = (other for other in others if side and other and home.reaches(self.home(other)))
         return next(itertools.chain(alike, direct, others))
 
+    def windows(self, side: int) -> tuple[Window, ...]:
+        """Return the windows of a side."""
+        whole = self.whole[side]
+        return self.parts.get(side, ()) if whole is None else (whole,)
+
     def within(self, side: int, start: int, stop: int) -> list[Window]:
         """Return the windows of a side that overlap a range."""
-        return self.windows[side].overlapping(start, stop)
+        return [each for each in self.windows(side) if each.start < stop and start < each.stop]
+
+    def inside(self, side: int, start: int, stop: int) -> list[Window]:
+        """Return the windows of a side that lie in a range."""
+        windows = self.windows(side)
+        return [each for each in windows if start <= each.start and each.stop <= stop]
 
     def containing(self, side: int, start: int, stop: int) -> Window | None:
         """Return the window of a side that contains a range; None if none does."""
-        return self.windows[side].containing(start, stop)
+        return self.whole[side] or find_window(self.parts.get(side, ()), start, stop)
 
     # --- one buffer for several sides -------------------------------------------------------------
 
     def alike(self, side: int) -> int:
         """Return as a bit mask a side, and those that have one buffer with it."""
-        mine, found = self.windows[side].whole, 1 << side
+        mine, found = self.whole[side], 1 << side
         if mine is not None and mine.common is not None:
             for other in self.all_sides:
-                theirs = self.windows[other].whole
+                theirs = self.whole[other]
                 if theirs is not None and theirs.common is mine.common:
                     found |= 1 << other
         return found
@@ -243,8 +226,8 @@ class Buffers:
     def share(self, side: Side) -> Window | None:
         """Give a side without windows the buffer of another one in its space, if there is one."""
         home: Any = self.home(side)
-        for other in () if self.windows[side].all or not home.shared else self.all_sides:
-            known, partner = self.windows[other].whole, self.home(other)
+        for other in () if self.windows(side) or not home.shared else self.all_sides:
+            known, partner = self.whole[other], self.home(other)
             if known is None or not partner.shared:
                 continue
             # From an accelerator to another, by the host.
@@ -255,12 +238,12 @@ class Buffers:
                 continue
             window = Window(0, self.nbytes, array)
             if side:
-                self.add(home)
+                self.add_side(home)
             if known.common is None:
                 known.common = object()
                 count("shared", self.nbytes)
             window.common = known.common
-            self.windows[side] = Windows(self.nbytes, window)
+            self.whole[side] = window
             return window
         return None
 
@@ -268,7 +251,7 @@ class Buffers:
         """Wait for the work of some sides, a bit mask, on a range of their buffers."""
         for side in self.all_sides[1:]:
             if sides >> side & 1:
-                window: Any = self.windows[side].whole
+                window: Any = self.whole[side]
                 accelerator: Any = self.homes[side]
                 accelerator.finish(window.part(start, stop))
 
@@ -278,21 +261,19 @@ class Buffers:
 
     # --- allocations and copies -------------------------------------------------------------------
 
-    def get(self, side: Side, start: int, stop: int, *, zeroed: bool) -> tuple[Window, Windows]:
-        """Return one side's window for a range, and all; one of everything if there is none.
+    def window_for(self, side: Side, start: int, stop: int, *, zeroed: bool) -> Window:
+        """Return one side's window for a range; a new one of everything if there is none.
 
-        Leaves it to the caller to give the side the windows. `zeroed` fills it with zeros.
+        Leaves it to the caller to give it to the side. `zeroed` fills it with zeros.
         """
-        windows = self.windows[side]
-        window = None if windows is NO_WINDOWS else windows.containing(start, stop)
+        window = self.containing(side, start, stop)
         if window is None:
-            window = Window(0, self.nbytes, self.allocate(side, self.nbytes, zeroed=zeroed))
-            return window, Windows(self.nbytes, window)
+            return Window(0, self.nbytes, self.allocate(side, self.nbytes, zeroed=zeroed))
         if zeroed:
             # Just made for this access, or an interrupted access left it.
             self.finish_others(side, 0, self.nbytes)
             self.home(side).zero(window.array)
-        return window, windows
+        return window
 
     def allocate(self, side: Side, nbytes: int, *, zeroed: bool = False) -> Any:
         """Allocate on a side. An accelerator is the memory's from then on."""
@@ -300,7 +281,7 @@ class Buffers:
             return allocate_on_host(nbytes, self.accelerator, zeroed=zeroed)
         accelerator: Any = self.home(side)
         buffer = allocate(accelerator, nbytes, zeroed=zeroed)
-        self.add(accelerator)
+        self.add_side(accelerator)
         return buffer
 
     def described(self, layout: Layout | None = None) -> str:
@@ -377,7 +358,7 @@ class Buffers:
             self.finish_others(side, start, stop)
             if self.alike(side) >> origin & 1:
                 return
-        whole = self.windows[origin].whole
+        whole = self.whole[origin]
         for each in self.within(origin, start, stop) if whole is None else (whole,):
             low, high = max(start, each.start), min(stop, each.stop)
             contents, target = each.array, window.array

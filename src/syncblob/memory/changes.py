@@ -9,15 +9,14 @@ look at it first. Last comes what may be left undone.
 
 from __future__ import annotations
 
-from functools import lru_cache, reduce
-from operator import and_
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from syncblob._source_lines import user_instruction
 from syncblob.devices import Side
 from syncblob.devices.base import WRITERS
-from syncblob.memory.buffers import NO_WINDOWS, Buffers, Window, Windows
-from syncblob.memory.ledger import REMEMBERED, Transition, note_arrival, note_use, noted_user
+from syncblob.memory.buffers import Window, find_window
+from syncblob.memory.ledger import OLDEST, Transition
 from syncblob.memory.loans import NO_LOANS, require_announced, restore
 from syncblob.memory.operations import is_written_elsewhere, let_go, reside, running, searches
 from syncblob.memory.spans import Run, Spans
@@ -55,12 +54,6 @@ That takes hardly longer. Consumers that reach the rest of a view's base find th
 there. None is known to do that on accelerators, and a larger upload would wait for more work.
 """
 
-MAX_SPANS = 1024
-"""An access that would leave more spans than this is widened to the whole memory.
-
-A map may get longer by pushes, or if arrays are held over many parts, or only a source has many.
-"""
-
 _new = tuple.__new__
 
 _NO_UPLOADS: Sequence[Upload] = ()
@@ -89,9 +82,10 @@ class Change(NamedTuple):
     zeroed: bool = False
     # Whether it is an access, which needs a buffer, and of which open logs count what it avoids.
     counted: bool = False
-    # In place of the copies: does what can fail, and returns the windows that the side gets, and
-    # the uploads that it has started.
-    prepare: Callable[[Ledger, Change, str], tuple[Windows, Sequence[Upload]]] | None = None
+    # In place of the copies: does what can fail.
+    prepare: Callable[[Ledger, Change, str], tuple[tuple[Window, ...], Sequence[Upload]]] | None = (
+        None
+    )
     # Called if `prepare` or anything after it fails.
     undo: Callable[[Ledger], None] | None = None
     # The map while the side gets another buffer, or none; None if the buffer stays.
@@ -109,7 +103,7 @@ class Written:
     done = False
 
 
-def plan(  # noqa: C901, PLR0912  # the usual access is planned without a call
+def plan(  # noqa: C901  # the usual access is planned without a call
     ledger: Ledger,
     side: Side,
     access: Access,
@@ -118,13 +112,13 @@ def plan(  # noqa: C901, PLR0912  # the usual access is planned without a call
     announced: Collection[set[Loan]] = (),
 ) -> Change:
     """Plan an access by the table. Changes nothing."""
-    before, buffers, loans = ledger.spans, ledger.buffers, ledger.loans
+    before, loans = ledger.spans, ledger.loans
     mine, nbytes, writes = 1 << side, before.nbytes, access is not CONST
     if writes and loans.live:
         # Check again: an alias may have been made since.
-        require_announced(loans, announced, start, stop, ~buffers.alike(side))
-    new, part = buffers.windows[side].whole is None, stop - start < nbytes
-    window = side and new and buffers.containing(side, start, stop)
+        require_announced(loans, announced, start, stop, ~ledger.alike(side))
+    new, part = ledger.whole[side] is None, stop - start < nbytes
+    window = side and new and ledger.containing(side, start, stop)
     # Of the whole memory only: a part may have been left by an eviction.
     initial = before.uniform == 0 and ledger.source is None and not window
     pieces: Sequence[Run] = ()
@@ -132,7 +126,7 @@ def plan(  # noqa: C901, PLR0912  # the usual access is planned without a call
     held = before.uniform if before.uniform is not None else before.alike(start, stop)
     # Bytes that an alias writes during the copy must be copied again.
     writers = () if writes or not loans.live else loans.writers(start, stop)
-    pair = len(buffers.all_sides) == PAIR
+    pair = len(ledger.all_sides) == PAIR
     alike, brings, holders = held is not None and pair and start < stop, NOTHING, 0
     if alike:
         brings, holders = TABLE[held][COLUMNS[side] + access]  # type: ignore[index]  # it is alike
@@ -151,8 +145,6 @@ def plan(  # noqa: C901, PLR0912  # the usual access is planned without a call
         reach = [Run(each.start, each.stop, 1 << each.side) for each in writers]
         pieces, runs = plan_access(before, side, access, start, stop, writers=reach)
         after = before.replaced(runs)
-    if after is not before and (ledger.span_limit or len(after.holders) > MAX_SPANS // 2):
-        pieces, after = shorten(ledger, pieces, after, side, start, stop)
     lost: Sequence[tuple[int, int]] = ()
     if loans.live:
         lost = [piece[:2] for piece in pieces]
@@ -166,8 +158,8 @@ def plan(  # noqa: C901, PLR0912  # the usual access is planned without a call
     copied = ""
     for piece in pieces:
         if piece[2]:
-            origin = 1 - side if pair else buffers.nearest(side, piece[2])
-            if buffers.shared and buffers.alike(side) >> origin & 1:
+            origin = 1 - side if pair else ledger.nearest(side, piece[2])
+            if ledger.shared and ledger.alike(side) >> origin & 1:
                 continue
             peer = side and not pair and origin
             copied = "peer" if peer else copied or DIRECTIONS[side > 0]
@@ -185,62 +177,6 @@ def _plan_whole(nbytes: int, held: int, side: Side, access: Access) -> Change:
     writes, zeroed = access is not CONST, brings is INITIAL
     change = side, before, after, 0, nbytes, pieces, copied, ~(1 << side), (), writes, zeroed, True
     return Change(*change)
-
-
-def shorten(  # noqa: PLR0913  # an access, and its plan
-    ledger: Ledger,
-    pieces: Sequence[Run],
-    after: Spans,
-    side: Side,
-    start: int,
-    stop: int,
-    *,
-    moves: bool = True,
-) -> tuple[Sequence[Run], Spans]:
-    """Widen an access to the whole memory if the map that it would leave is too long.
-
-    The side then lacks nothing that another side holds, apart from bytes that arrays are held over
-    or that uploads are under way to, and bytes that only a source has. All that it got, or had, has
-    the same holders afterwards. If nothing `moves`, bytes that several sides hold are left to the
-    side alone, or to the others, whichever makes the map shorter.
-    """
-    count, buffers, mine = len(after.holders), ledger.buffers, 1 << side
-    if count <= (ledger.span_limit or MAX_SPANS):
-        if count <= MAX_SPANS // 2:
-            ledger.span_limit = min(ledger.span_limit, MAX_SPANS)
-        return pieces, after
-    in_use = [upload[:2] for upload in ledger.uploads]
-    in_use += [(loan.start, loan.stop) for loan in list(ledger.loans.live)]
-    kept = Spans.covering(after.nbytes, in_use)
-    runs = [*after.runs(0, after.nbytes)]
-    free = {
-        run
-        for run in runs
-        if run.holders
-        and not (run.start < stop and start < run.stop)
-        and not kept.any(run.start, run.stop)
-    }
-
-    def change(holders: Callable[[int], int]) -> Spans:
-        return after.replaced(
-            run._replace(holders=holders(run.holders)) if run in free else run for run in runs
-        )
-
-    more: Sequence[Run] = ()
-    others = [each for each in buffers.all_sides if each is not side]
-    # Windows may not contain what would be copied, and a copy would end borrows.
-    room = buffers.windows[side].whole or not buffers.windows[side].all
-    if moves and room and all(map(buffers.tracks_borrows, others)):
-        more = [run for run in free if not run.holders & mine]
-        common = reduce(and_, [run.holders | mine for run in free], ~0)
-        after = change(lambda _: common)
-    else:
-        alone = change(lambda held: mine if held & mine else held)
-        shared = change(lambda held: held & ~mine or held)
-        after = min(alone, shared, key=lambda spans: len(spans.holders))
-    # To look at all spans takes long, so the next time is when there are twice as many.
-    ledger.span_limit = max(MAX_SPANS, 2 * len(after.holders))
-    return sorted([*pieces, *more]), after
 
 
 def _with_rest(
@@ -284,7 +220,7 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
     revoked: list[Loan] = []
     written = Written()
     change: Change | None = None
-    buffers, done = ledger.buffers, False
+    done = False
     try:
         # Accesses that interrupt this on the same thread are refused from now on.
         ledger.moving = True
@@ -297,7 +233,7 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
             # A signal handler may have started one since the caller waited.
             ledger.finish_uploads(side, access, start, stop)
         spans = ledger.spans
-        rare = ledger.loans.live or ledger.source or buffers.shared or len(buffers.all_sides) > PAIR
+        rare = ledger.loans.live or ledger.source or ledger.shared or len(ledger.all_sides) > PAIR
         plain = planner is plan and not rare and stop - start == spans.nbytes > 0
         if plain and spans.uniform is not None:
             change = _plan_whole(spans.nbytes, spans.uniform, side, access)
@@ -305,26 +241,29 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
             args = () if argument is None else (argument,)
             change = planner(ledger, side, access, start, stop, *args)
         side, before, after, start, stop, pieces, copied, _, lost, _, zeroed, counted = change[:12]
-        window, uploads, user = buffers.windows[side].whole, _NO_UPLOADS, -1
+        window, uploads, user = ledger.whole[side], _NO_UPLOADS, -1
         missing = counted and (zeroed or window is None)
-        if pieces or lost or missing or change.prepare is not None or buffers.shared:
+        if pieces or lost or missing or change.prepare is not None or ledger.shared:
             after, window, uploads = _prepare(ledger, planner, change, reason, revoked)
         if open_logs:
-            user, epoch = _tell_logs(ledger, change, epoch)
+            user = 0
+            if counted:
+                ledger.note_use(side, start, stop)
+                user, epoch = 1 << side, ledger.epoch
         if fill is not None:
             _fill(ledger, change, window, fill, written)
         if uploads:
             ledger.uploads = (*ledger.uploads, *uploads)
         ledger.spans = after
         done = True
-        happened = reason and (copied or after is not before or change.between is not None)
-        if happened:
+        last = None
+        if reason and (copied or after is not before or change.between is not None):
             # Two more frames are ours: this function and its caller.
             fields = reason, before, after, copied, start, stop, *user_instruction(3)
-            ledger.history = (*ledger.history[1 - REMEMBERED :], _new(Transition, fields))
+            last = _new(Transition, fields)
+            ledger.noted = (*ledger.noted[OLDEST:], *fields)
         if ledger.loans.live or ledger.source or ledger.watch or change.between is not None:
-            history = ledger.history if happened else ()
-            user = _clean_up(ledger, change, revoked, history) and user
+            user = _clean_up(ledger, change, revoked, last) and user
         if after.uniform is not None and ledger.follows_logs and user:
             # As `Ledger.shortcut`, so that the next access need not ask.
             ledger.last_search = searches[0]
@@ -342,7 +281,7 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
     except BaseException as error:
         _undo(ledger, change, revoked, done=done, written=written.done)
         if isinstance(error, MemoryError):
-            buffers.explain_shortage(error, side, change and change.needed, reason, layout)
+            ledger.explain_shortage(error, side, change and change.needed, reason, layout)
         raise
     finally:
         ledger.moving = False
@@ -354,7 +293,7 @@ def _prepare(
 ) -> tuple[Spans, Any, Sequence[Upload]]:
     """Do what can fail. Return the map afterwards, the side's window, and the uploads begun."""
     side, before, after, start, stop, pieces, _, losers, lost, writes, zeroed, counted = change[:12]
-    buffers, loans = ledger.buffers, ledger.loans
+    loans = ledger.loans
     if (
         pieces
         and planner is plan
@@ -367,64 +306,57 @@ def _prepare(
         after = before
     for reach in lost if loans.live else ():
         part = None if reach == (0, before.nbytes) else reach
-        loans.revoke(revoked, losers, part, aliases=_stale(buffers, change) if writes else 0)
-    windows, uploads = buffers.windows[side], _NO_UPLOADS
-    window: Any = windows.whole
+        loans.revoke(revoked, losers, part, aliases=_stale(ledger, change) if writes else 0)
+    windows, uploads = None, _NO_UPLOADS
+    window: Any = ledger.whole[side]
     if change.prepare is not None:
         windows, uploads = change.prepare(ledger, change, reason)
-        window, pieces = windows.containing(start, stop), ()
+        window, pieces = find_window(windows, start, stop), ()
     elif counted and (zeroed or window is None):
-        window, windows = buffers.get(side, start, stop, zeroed=zeroed)
+        window = ledger.window_for(side, start, stop, zeroed=zeroed)
+        windows = window.beside(ledger.windows(side))
     for low, high, holders in pieces:
         if holders:
-            pair = len(buffers.all_sides) == PAIR
-            origin = 1 - side if pair else buffers.nearest(side, holders)
+            pair = len(ledger.all_sides) == PAIR
+            origin = 1 - side if pair else ledger.nearest(side, holders)
             because = None
             if open_logs and not writes and loans.live:
                 beside = loans.writers(low, high, 1 << origin)
                 because = beside[0].described if beside else None
-            buffers.bring(origin, side, window, low, high, reason, because)
+            ledger.bring(origin, side, window, low, high, reason, because)
         else:
-            buffers.fill(ledger.source, side, window, low, high, reason)
-    if windows is not buffers.windows[side]:
+            ledger.fill(ledger.source, side, window, low, high, reason)
+    if windows is not None and windows != ledger.windows(side):
         _exchange(ledger, change, windows)
     if writes and window is not None and window.common is not None:
         # Work of others may still read what is about to be written.
-        buffers.finish_others(side, start, stop)
+        ledger.finish_others(side, start, stop)
     return after, window, uploads
 
 
-def _exchange(ledger: Ledger, change: Change, windows: Windows) -> None:
+def _exchange(ledger: Ledger, change: Change, windows: tuple[Window, ...]) -> None:
     """Give a side its windows. Harmless before the map changes: it does not count their bytes."""
-    side, buffers, loans = change.side, ledger.buffers, ledger.loans
-    if 0 < side < len(buffers.homes):
-        reside(ledger, buffers.homes[side])
+    side, loans, parts = change.side, ledger.loans, ledger.parts
+    if 0 < side < len(ledger.homes):
+        reside(ledger, ledger.homes[side])
+    whole = windows[0] if len(windows) == 1 and windows[0].nbytes == ledger.nbytes else None
+    if whole is None or parts:
+        parts = {**parts, side: () if whole else windows}
     # Before the exchange: afterwards, an interrupt could leave it to be granted again.
     ledger.forget_shortcuts(side)
     if change.between is not None:
         ledger.spans = change.between
-    buffers.windows[side] = windows
+    ledger.whole[side] = whole
+    ledger.parts = parts
     if loans is not NO_LOANS and loans.idle:
         # They take memory, and a side that is used for the first time may be the last.
         ledger.loans = NO_LOANS
 
 
-def _stale(buffers: Buffers, change: Change) -> int:
+def _stale(ledger: Ledger, change: Change) -> int:
     """Return the sides that lose, without those that have the same buffer, but for an adoption."""
-    shared = buffers.shared and change.between is None
-    return change.losers & ~buffers.alike(change.side) if shared else change.losers
-
-
-def _tell_logs(ledger: Ledger, change: Change, epoch: object) -> tuple[int, object]:
-    """Tell the open logs of an access. Return which side has used everything, and the epoch."""
-    side, start, stop, pieces = change.side, change.start, change.stop, change.pieces
-    if change.copied and len(pieces) == 1 and pieces[0][:2] == (start, stop):
-        # The side held nothing of it.
-        note_arrival(ledger, side, start, stop)
-    elif change.counted:
-        note_use(ledger, side, start, stop)
-        epoch = ledger.epoch
-    return noted_user(ledger), epoch
+    shared = ledger.shared and change.between is None
+    return change.losers & ~ledger.alike(change.side) if shared else change.losers
 
 
 def _fill(
@@ -437,9 +369,7 @@ def _fill(
     fill(window, written)
 
 
-def _clean_up(
-    ledger: Ledger, change: Change, revoked: list[Loan], history: tuple[Transition, ...]
-) -> bool:
+def _clean_up(ledger: Ledger, change: Change, revoked: list[Loan], last: Transition | None) -> bool:
     """End what a change ends, after it. Return whether the map alone decides who may use what."""
     side, loans, watch = change.side, ledger.loans, ledger.watch
     if change.between is not None and change.writes:
@@ -449,7 +379,7 @@ def _clean_up(
         ledger.source = ledger.source.rest()
     if loans.live and change.lost:
         losers = change.losers if change.writes else 0
-        loans.note_end(revoked, history, losers, _stale(ledger.buffers, change))
+        loans.note_end(revoked, last, losers, _stale(ledger, change))
     if watch is not None:
         for start, stop, _ in change.pieces:
             (watch.renew if change.prepare is None else watch.drop)(side, start, stop)
@@ -473,10 +403,8 @@ def _undo(
         change.undo(ledger)
 
 
-def take(
-    ledger: Ledger, side: Side, start: int, stop: int, reason: str = "", *, everything: bool = False
-) -> None:
-    """Make a side the only holder of what it shares in a range, or of everything in it."""
+def take(ledger: Ledger, side: Side, start: int, stop: int, reason: str = "") -> None:
+    """Make a side the only holder of what it shares in a range."""
     if ledger.is_alone(side, start, stop):
         return
     try:
@@ -487,45 +415,39 @@ def take(
             ledger.finish_uploads(side, MUTABLE, start, stop)
     finally:
         access = CONST if side is Side.HOST else MUTABLE
-        commit(ledger, _plan_taking, side, access, start, stop, reason, everything)
+        commit(ledger, _plan_taking, side, access, start, stop, reason)
 
 
-def _plan_taking(
-    ledger: Ledger, side: Side, _access: Access, start: int, stop: int, everything: Any
-) -> Change:
-    before, mine = ledger.spans, 1 << side
-    after = (before.put if everything else before.left_to)(start, stop, mine)
-    if after is not before:
-        after = shorten(ledger, (), after, side, start, stop, moves=False)[1]
-    return Change(side, before, after, start, stop)
+def _plan_taking(ledger: Ledger, side: Side, _access: Access, start: int, stop: int) -> Change:
+    before = ledger.spans
+    return Change(side, before, before.left_to(start, stop, 1 << side), start, stop)
 
 
 def finish_write(ledger: Ledger, side: Side, start: int, stop: int, reason: str) -> None:
     """Record that work which may write into a range of one side has ended. Takes the lock.
 
     What others have copied meanwhile may lack some of the writes. So what several sides hold is
-    this side's alone again. What another holds alone was written there since, and stays its own,
-    unless spans were ever joined: then this side gets the whole range.
+    this side's alone again. What another holds alone was written there since, and stays its own.
     """
     with ledger.lock:
-        take(ledger, side, start, stop, reason, everything=ledger.span_limit > 0)
+        take(ledger, side, start, stop, reason)
 
 
 def adopt(ledger: Ledger, side: Side, buffer: Any, announced: Collection[set[Loan]]) -> None:
     """Replace the buffer of one side by another, whose contents are newer."""
-    nbytes = ledger.buffers.nbytes
+    nbytes = ledger.nbytes
     ledger.forget_source(0, nbytes)
     ledger.await_uploads(side, OVERWRITE, 0, nbytes)
     ledger.compare_watch(side, 0, nbytes, writes=True)
-    buffers, replaced = ledger.buffers, ledger.buffers.windows[side].all
+    replaced = ledger.windows(side)
     commit(ledger, _plan_adoption, side, OVERWRITE, 0, nbytes, "adoption", (buffer, announced))
     let_go(lambda kept: kept.buffer in replaced)
-    for other in buffers.all_sides if buffers.shared else ():
-        has = other is not side and buffers.windows[other].all
-        if has and buffers.home(other).shared and buffers.home(side).shared:
+    for other in ledger.all_sides if ledger.shared else ():
+        has = other is not side and ledger.windows(other)
+        if has and ledger.home(other).shared and ledger.home(side).shared:
             # The next access there shares the new buffer, if it can.
             ledger.forget_shortcuts(other)
-            buffers.windows[other] = NO_WINDOWS
+            ledger.whole[other] = None
             ledger.loans.live.difference_update(ledger.loans.of(other))
 
 
@@ -535,7 +457,7 @@ def _plan_adoption(
     buffer, announced = adopted
     require_announced(ledger.loans, announced, start, stop)
     before = ledger.spans
-    windows = Windows(stop, Window(start, stop, buffer))
+    windows = (Window(start, stop, buffer),)
     return Change(
         side,
         before,
@@ -562,7 +484,7 @@ def leave(
         try:
             ledger.moving = True
             ledger.revoke_shortcuts()
-            require_announced(ledger.loans, announced, 0, ledger.buffers.nbytes)
+            require_announced(ledger.loans, announced, 0, ledger.nbytes)
             if others:
                 leave(others[0], others[1:], give_up, announced)
             else:

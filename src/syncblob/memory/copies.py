@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from syncblob.devices.base import Home
-    from syncblob.memory.buffers import Buffers, Windows
+    from syncblob.memory.buffers import Window
     from syncblob.memory.ledger import Ledger
     from syncblob.memory.sources import Source
 
@@ -48,63 +48,62 @@ class ElsewhereError(MemoryError):
 
 def gather(ledger: Ledger, side: Side, layout: Layout, reason: str) -> Any:  # noqa: C901  # each place
     """Copy elements into a new C-contiguous array on one side, each from a side that holds it."""
-    spans, buffers, source = ledger.spans, ledger.buffers, ledger.source
+    spans, source = ledger.spans, ledger.source
     if ledger.moving:
         ledger.refuse_reentry()
     ledger.compare_watch(side, layout.start, layout.stop, writes=False)
-    home = buffers.home(side)
-    if buffers.accelerator is None and isinstance(home, Accelerator):
-        buffers.add(home)
+    home = ledger.home(side)
+    if ledger.accelerator is None and isinstance(home, Accelerator):
+        ledger.add_side(home)
     reach = layout.start, layout.stop
-    if buffers.shared:
-        buffers.share(side)
+    if ledger.shared:
+        ledger.share(side)
         ledger.meet(side, *reach)
-    mine = buffers.alike(side)
-    own = buffers.containing(side, *reach) if spans.common(*reach) & mine else None
+    mine = ledger.alike(side)
+    own = ledger.containing(side, *reach) if spans.common(*reach) & mine else None
     if own is not None:
         ledger.await_uploads(side, CONST, *reach)
-        buffers.finish_others(side, *reach)
+        ledger.finish_others(side, *reach)
         return home.compute(home.copy, own.view(home, layout, writable=False, own=True))
     dense = Layout.c_order(layout.shape, layout.dtype)
     try:
         target = allocate(home, dense.nbytes)
     except MemoryError as error:
-        buffers.explain_shortage(error, side, dense.nbytes, reason, dense)
+        ledger.explain_shortage(error, side, dense.nbytes, reason, dense)
         raise
     for offset, part in _parts(layout, ledger, 0):
         place = target[offset : offset + part.nbytes]
         held = spans.common(part.start, part.stop)
         if held & mine:
             ledger.await_uploads(side, CONST, part.start, part.stop)
-            buffers.finish_others(side, part.start, part.stop)
-            window: Any = buffers.containing(side, part.start, part.stop)
+            ledger.finish_others(side, part.start, part.stop)
+            window: Any = ledger.containing(side, part.start, part.stop)
             array = window.view(home, part, writable=False, own=True)
             c_order = Layout.c_order(part.shape, part.dtype)
             home.compute(operator.setitem, home.view(place, c_order, writable=True), ..., array)
         elif held:
-            origin = buffers.nearest(side, held)
+            origin = ledger.nearest(side, held)
             if ledger.uploads and ledger.awaits(origin):
                 ledger.await_uploads(side, CONST, part.start, part.stop)
-            contents = _dense_bytes(buffers, origin, part)
-            buffers.move(origin, side, contents, place, part.start, reason)
+            contents = _dense_bytes(ledger, origin, part)
+            ledger.move(origin, side, contents, place, part.start, reason)
         elif source is None:
             home.zero(place)
         elif side is Side.HOST:
             place[...] = _initial_bytes(source, part)
         else:
             contents = _initial_bytes(source, part)
-            buffers.move(Side.HOST, side, contents, place, part.start, reason)
+            ledger.move(Side.HOST, side, contents, place, part.start, reason)
     return home.view(target, dense, writable=True)
 
 
 def _runs(ledger: Ledger, start: int, stop: int) -> Iterator[tuple[int, int]]:
     """Yield the spans of a range, divided where windows that hold them begin and end."""
-    buffers = ledger.buffers
     for run in ledger.spans.runs(start, stop):
         ends = {run.start, run.stop}
-        for side, windows in enumerate(buffers.windows):
-            if len(windows.all) > 1 and run.holders >> side & 1:
-                for window in buffers.within(side, run.start, run.stop):
+        for side in ledger.all_sides:
+            if ledger.whole[side] is None and run.holders >> side & 1:
+                for window in ledger.within(side, run.start, run.stop):
                     ends |= {max(run.start, window.start), min(run.stop, window.stop)}
         yield from itertools.pairwise(sorted(ends))
 
@@ -134,10 +133,10 @@ def _parts(layout: Layout, ledger: Ledger, offset: int) -> Iterator[tuple[int, L
     yield from _parts(second, ledger, offset + first.nbytes)
 
 
-def _dense_bytes(buffers: Buffers, side: Side, part: Layout) -> Any:
+def _dense_bytes(ledger: Ledger, side: Side, part: Layout) -> Any:
     """Return the elements of a part of one side as gapless bytes; a copy if it has gaps."""
-    home = buffers.home(side)
-    window: Any = buffers.containing(side, part.start, part.stop)
+    home = ledger.home(side)
+    window: Any = ledger.containing(side, part.start, part.stop)
     array = window.view(home, part, writable=False, own=True)
     if isinstance(home, Accelerator) and not part.contiguous:
         # The gathering copy comes before the download, so it must wait for other work itself.
@@ -181,10 +180,10 @@ def push_from_host(
 def push(ledger: Ledger, side: Side, stream: object, start: int, stop: int, reason: str) -> None:
     """Start to upload the bytes of a range that the host holds and an accelerator lacks."""
     ledger.last_search = searches[0]
-    if ledger.buffers.windows[side].whole is None:
+    if ledger.whole[side] is None:
         provide(ledger, side, (start, stop), reason)
     ledger.await_uploads(Side.HOST, MUTABLE, start, stop)
-    if ledger.buffers.alike(side) & 1:
+    if ledger.alike(side) & 1:
         # There is nothing to copy.
         commit(ledger, changes.plan, side, CONST, start, stop, reason, ())
         return
@@ -197,7 +196,7 @@ def pull(ledger: Ledger, origin: Side, start: int, stop: int, reason: str) -> bo
     Returns False if the memory is shared, if aliases may write, or if more has to come along.
     """
     ledger.await_uploads(Side.HOST, MUTABLE, start, stop)
-    accelerator: Any = ledger.buffers.home(origin)
+    accelerator: Any = ledger.home(origin)
     aliased = ledger.loans.writers(start, stop)
     nbytes = ledger.spans.nbytes
     more = nbytes <= changes.SMALL and stop - start < nbytes
@@ -233,24 +232,24 @@ def _plan_push(  # a copy
 
 def _start(
     origin: Side, stream: object, uploads: list[Upload], ledger: Ledger, change: Change, reason: str
-) -> tuple[Windows, Sequence[Upload]]:
+) -> tuple[tuple[Window, ...], Sequence[Upload]]:
     """Start to copy the pieces of a push or a pull, and list them."""
-    buffers, side = ledger.buffers, change.side
-    accelerator: Any = buffers.home(origin or side)
+    side = change.side
+    accelerator: Any = ledger.home(origin or side)
     # A caller on the host may reach beyond a part, and must not find old bytes of the heap there.
     part = change.stop - change.start < change.before.nbytes
-    zeroed = side is Side.HOST and not buffers.windows[side].all and part
-    target, windows = buffers.get(side, change.start, change.stop, zeroed=zeroed)
-    copying = buffers.copying(accelerator, reason)
+    zeroed = side is Side.HOST and not ledger.windows(side) and part
+    target = ledger.window_for(side, change.start, change.stop, zeroed=zeroed)
+    copying = ledger.copying(accelerator, reason)
     way, on = ("upload", (stream,)) if side else ("download", ())
     start_copy = accelerator.push if side else accelerator.pull
     for piece in change.pieces:
-        for window in buffers.within(origin, piece.start, piece.stop):
+        for window in ledger.within(origin, piece.start, piece.stop):
             start, stop = max(piece.start, window.start), min(piece.stop, window.stop)
             parts = window.part(start, stop), target.part(start, stop)
             work = transfer(copying, way, stop - start, start, start_copy, *parts, *on)
             uploads.append(Upload(start, stop, work, side, origin))
-    return windows, uploads
+    return target.beside(ledger.windows(side)), uploads
 
 
 def _await_started(started: list[Upload], _ledger: Ledger) -> None:

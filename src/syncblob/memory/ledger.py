@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 # Programs that use more parts of a memory than this ask again.
 _MOST_SHORTCUTS = 64
 
-# The number of transitions that are remembered.
-REMEMBERED = 8
 
 _UNUSABLE = (False, False)
 _NONE_KNOWN: Any = MappingProxyType({})
@@ -85,12 +83,6 @@ class Transition(NamedTuple):
         """The line of the user's code that made the access."""
         return Place(self.code, self.instruction, self.library)
 
-    def gives(self, start: int, stop: int, holder: int) -> bool:
-        """Tell whether it has made one side the only holder of a range."""
-        if stop > min(self.map_before.nbytes, self.map_after.nbytes):
-            return False
-        return self.map_after.any(start, stop) == holder != self.map_before.any(start, stop)
-
     def __str__(self) -> str:
         """Describe it in one line."""
         copied = f", {self.copied}" if self.copied else ""
@@ -99,11 +91,8 @@ class Transition(NamedTuple):
         return f"{self.reason}: {change}{copied}, at {self.place.line.describe()}"
 
 
-def first_write(reason: str, nbytes: int) -> Transition:
-    """Return the entry of the first write of a memory, on the host and of everything."""
-    before, after = Spans.whole(nbytes, 0), Spans.whole(nbytes, 1 << Side.HOST)
-    # Three more frames are ours: this function, its caller, and the method of the Blob.
-    return Transition(reason, before, after, "", 0, nbytes, *user_instruction(4))
+# Where the fields of those transitions begin that stay when one is added: eight are remembered.
+OLDEST = -7 * len(Transition._fields)
 
 
 class Shortcut:
@@ -130,7 +119,7 @@ FRESH = Shortcut(None, usable=True)
 NO_SHORTCUT = Shortcut(None)
 
 
-class Ledger:
+class Ledger(Buffers):
     """The state of a memory."""
 
     # Without the lock, an access may return an array of a side that holds all of its range, if
@@ -147,20 +136,18 @@ class Ledger:
     # and copies sets and dicts under their locks. So threads see assignments in their order.
 
     __slots__ = {
-        "__weakref__": None,
-        "buffers": "The windows of each side.",
+        "__weakref__": "By what devices and logs refer to it.",
         "device_home": "The home of the device of Blobs over this memory.",
         "epoch": "Replaced whenever any shortcut is revoked.",
         "follows_logs": "Whether opened logs revoke the shortcuts.",
-        "history": "The last transitions, oldest first.",
         "last_search": "The number of searches for room when an accelerator was last used.",
-        "last_used": "While a log is open: its generation, and the side that last used each byte.",
+        "last_used": "The generation of the open log in which a side was used last, and the side.",
         "loans": "What has been handed out; see `own_loans`.",
         "lock": "Held while any of this changes.",
         "moving": "Whether bytes are moving. An access that interrupts this is refused.",
+        "noted": "The fields of the transitions of `history`, in one tuple to save memory.",
         "shortcuts": "By side, start and stop. That of everything is valid for any part.",
         "source": "The initial contents; None for zeros, and once every byte has been used.",
-        "span_limit": "The number of spans above which some are joined; 0 if never reached.",
         "spans": "The map of the bytes: which sides hold each of them.",
         "uploads": "The asynchronous copies that later accesses may have to wait for.",
         "watch": "The const exports that `verified_const` checks, or None.",
@@ -178,7 +165,7 @@ class Ledger:
         if nbytes < 0:
             raise ValueError(f"expected a non-negative number of bytes, got {nbytes}")
         self.device_home: Home = device if isinstance(device, Home) else home_of(device)
-        self.buffers: Buffers = Buffers(nbytes, self.device_home, name)
+        super().__init__(nbytes, self.device_home, name)
         self.spans: Spans = Spans.whole(nbytes, 0)
         self.loans: Loans = NO_LOANS
         self.uploads: tuple[Upload, ...] = ()
@@ -189,9 +176,8 @@ class Ledger:
         self.follows_logs: bool = False
         self.watch: Watch | None = None
         self.source: Source | None = None if source is None else Source(source, nbytes)
-        self.span_limit: int = 0
-        self.history: tuple[Transition, ...] = ()
-        self.last_used: tuple[int, Spans] | None = None
+        self.noted: tuple[Any, ...] = ()
+        self.last_used: tuple[int, Side] | None = None
         self.lock: threading.RLock = threading.RLock()
         notify(self)
 
@@ -199,16 +185,21 @@ class Ledger:
 
     def side_of(self, home: Home) -> Side:
         """Return the side of a home. A further accelerator gets one when it is first used."""
-        buffers = self.buffers
-        if buffers.accelerator is home:
+        if self.accelerator is home:
             return Side.ACCELERATOR
         # A signal handler may add one, too, in the middle of this.
-        while home not in buffers.homes:
+        while home not in self.homes:
             with self.lock:
                 if self.moving:
                     self.refuse_reentry()
-                buffers.add(home)  # type: ignore[arg-type]  # every memory has the host
-        return Side(buffers.homes.index(home))
+                self.add_side(home)  # type: ignore[arg-type]  # every memory has the host
+        return Side(self.homes.index(home))
+
+    @property
+    def history(self) -> tuple[Transition, ...]:
+        """The last transitions, oldest first."""
+        noted, size = self.noted, len(Transition._fields)
+        return tuple([Transition(*noted[n : n + size]) for n in range(0, len(noted), size)])
 
     @property
     def aliased(self) -> bool:
@@ -227,12 +218,12 @@ class Ledger:
             not (spans.common(start, stop) if uniform is None else uniform) & mine
             or self.watch is not None
             or (self.uploads and self.awaits(side))
-            or (open_logs and not is_use_noted(self, side, start, stop))
+            or (open_logs and not self.is_use_noted(side))
         ):
             return _UNUSABLE
         written = self.loans.live and self.loans.writers(start, stop, ~mine)
         # Beside arrays of others over the same buffer, each access waits: see `meet`.
-        return not (written and self.buffers.shared), not (
+        return not (written and self.shared), not (
             (spans.any(start, stop) if uniform is None else uniform) != mine
             or self.uploads
             or written
@@ -253,14 +244,13 @@ class Ledger:
         buffer or window of the side contains the range. It is the same object as long as the side
         has the same buffer, unless the sides hold different parts of the memory.
         """
-        buffers = self.buffers
-        if buffers.windows[side].whole is None and not buffers.windows[side].all:
+        if self.whole[side] is None and not self.windows(side):
             return None
         if self.moving:
             return NO_SHORTCUT
         # Use `with`: after a plain `acquire()` an interrupt could leave the lock held.
         with self.lock:
-            if not self.follows_logs and buffers.on_several_sides:
+            if not self.follows_logs and self.on_several_sides:
                 # Only memories with buffers on several sides tell logs anything.
                 followers.add(self)
                 self.follows_logs = True
@@ -270,11 +260,11 @@ class Ledger:
             epoch = self.epoch
             if side:
                 self.last_search = searches[0]
-            buffer = buffers.windows[side].whole
+            buffer = self.whole[side]
             part = buffer is None or self.spans.uniform is None
             start, stop = (layout.start, layout.stop) if part else (0, self.spans.nbytes)
             if buffer is None:
-                buffer = buffers.containing(side, start, stop)
+                buffer = self.containing(side, start, stop)
                 if buffer is None:
                     # No window contains the range, or another thread has evicted the buffer.
                     return None
@@ -292,7 +282,7 @@ class Ledger:
     def newest(self, side: Side, layout: Layout) -> Window | None:
         """Return a side's window if a const access may read it as it is, else None."""
         spans, reach = self.spans, layout.reach
-        window = self.buffers.containing(side, *reach) if self.usable(side, *reach)[0] else None
+        window = self.containing(side, *reach) if self.usable(side, *reach)[0] else None
         if side:
             self.last_search = searches[0]
         # Another thread may have evicted the side since, and made another buffer.
@@ -355,17 +345,39 @@ class Ledger:
     def note(self, reason: str, start: int, stop: int) -> None:
         """Append to the history what has happened to a range without a change of the map."""
         fields = reason, self.spans, self.spans, "", start, stop, *user_instruction(3)
-        self.history = (*self.history[1 - REMEMBERED :], Transition(*fields))
+        self.noted = (*self.noted[OLDEST:], *fields)
+
+    def note_first_write(self, reason: str, *place: Any) -> None:
+        """Let the history begin with the write that made the host hold everything."""
+        before = Spans.whole(self.nbytes, 0)
+        self.noted = (reason, before, self.spans, "", 0, self.nbytes, *place)
+
+    def is_use_noted(self, side: Side) -> bool:
+        """Tell whether the open logs know that no other side was used since a side was."""
+        return self.last_used == (log_generation(), side) or not self.on_several_sides
+
+    def note_use(self, side: Side, start: int, stop: int) -> None:
+        """Tell the open logs of bytes that a side and the one that was used last hold already."""
+        if self.is_use_noted(side):
+            return
+        # The next use of another side is to be recorded, too.
+        self.revoke_shortcuts()
+        generation, last = self.last_used or (None, side)
+        if generation == log_generation():
+            both, runs = 1 << side | 1 << last, self.spans.runs(start, stop)
+            held = sum(run.nbytes for run in runs if run.holders & both == both)
+            if held:
+                count("avoided", held)
+        self.last_used = log_generation(), side
 
     def meet(self, side: Side, start: int, stop: int) -> None:
         """Wait for what others may do to a range, through arrays over the same buffer."""
-        buffers = self.buffers
-        others = buffers.alike(side) & ~(1 << side)
+        others = self.alike(side) & ~(1 << side)
         for loan in self.loans.writers(start, stop, others):
             if loan.side:
-                buffers.finish(1 << loan.side, start, stop)
+                self.finish(1 << loan.side, start, stop)
             else:
-                accelerator: Any = buffers.homes[side]
+                accelerator: Any = self.homes[side]
                 # The host writes at any time, so the next operation ends before its call does.
                 accelerator.end_next()
 
@@ -409,7 +421,7 @@ class Ledger:
 
     def forget_source(self, start: int, stop: int) -> None:
         """Record that a range may be written from now on, so that its source is out of date."""
-        source, stop = self.source, min(stop, self.buffers.nbytes)
+        source, stop = self.source, min(stop, self.nbytes)
         if source is not None and start < stop:
             source.unwritten = source.unwritten.put(start, stop, 0)
             if 0 not in self.spans.holders:
@@ -445,8 +457,8 @@ class Ledger:
         if watch is None:
             return
         watch.compare()
-        alike = self.buffers.alike(side) if writes else 0
-        for other in self.buffers.all_sides:
+        alike = self.alike(side) if writes else 0
+        for other in self.all_sides:
             if alike >> other & 1:
                 watch.drop(other, start, stop)
         if watch.idle:
@@ -461,59 +473,5 @@ class Ledger:
         """Refuse all accesses from now on: another thread held the lock during a fork."""
         self.revoke_shortcuts()
         # With a watch, every access takes the lock.
-        self.watch = Watch(self.lock, self.buffers.containing)
+        self.watch = Watch(self.lock, self.containing)
         self.lock = LostLock()  # type: ignore[assignment]  # stands in for the lock
-
-
-# --- the uses that a log counts -------------------------------------------------------------------
-
-
-def note_use(ledger: Ledger, side: Side, start: int, stop: int) -> None:
-    """Tell the open logs of bytes that another side used last and that this one holds already."""
-    if is_use_noted(ledger, side, start, stop):
-        return
-    # The next use of another side is to be recorded, too.
-    ledger.revoke_shortcuts()
-    last = _last_used(ledger)
-    mine, runs = 1 << side, () if last is None else last.runs(start, stop)
-    used = [run for run in runs if run.holders and run.holders != mine]
-    held = [each for run in used for each in ledger.spans.runs(*run[:2]) if each.holders & mine]
-    if held:
-        count("avoided", sum(each.nbytes for each in held))
-    note_arrival(ledger, side, start, stop)
-
-
-def note_arrival(ledger: Ledger, side: Side, start: int, stop: int) -> None:
-    """Record for the open logs that a side has got a non-empty range, and so used it last."""
-    nbytes, mine = ledger.spans.nbytes, 1 << side
-    if stop - start == nbytes:
-        last = Spans.whole(nbytes, mine)
-    else:
-        last = (_last_used(ledger) or Spans.whole(nbytes, 0)).put(start, stop, mine)
-    ledger.last_used = log_generation(), last
-
-
-def is_use_noted(ledger: Ledger, side: Side, start: int, stop: int) -> bool:
-    """Tell whether the open logs know that no other side has used a range since a side did."""
-    if not ledger.buffers.on_several_sides or start >= stop:
-        return True
-    mine, last = 1 << side, _last_used(ledger)
-    # What a side alone holds is copied before another one uses it.
-    if ledger.spans.any(start, stop) == mine:
-        return last is None or not last.any(start, stop) & ~mine
-    return last is not None and last.alike(start, stop) == mine
-
-
-def noted_user(ledger: Ledger) -> int:
-    """Return as a bit the side that, as the open logs know, used everything last; 0 if none did."""
-    last = _last_used(ledger)
-    return 0 if last is None else last.uniform or 0
-
-
-def _last_used(ledger: Ledger) -> Spans | None:
-    """Return the side that last used each byte; None if no use was noted since a log is open."""
-    if ledger.last_used is None:
-        return None
-    generation, last = ledger.last_used
-    known = generation == log_generation() and last.nbytes == ledger.spans.nbytes
-    return last if known else None

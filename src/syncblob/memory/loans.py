@@ -25,9 +25,7 @@ from syncblob._weak_list import Reference
 from syncblob.errors import StaleAliasWarning
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator
-
-    from numpy.typing import NDArray
+    from collections.abc import Callable, Collection, Iterable
 
     from syncblob._source_lines import NotedPlace
     from syncblob.devices import Side
@@ -72,7 +70,7 @@ class Loan(Reference):
     stop: int
     # The fields of `place`; None for borrows.
     noted: NotedPlace | None
-    # The entry of the history that last made an alias stale. Absent until then.
+    # The entry of the history that ended a borrow, or last made an alias stale. Absent until then.
     ended: Transition
 
     @property
@@ -126,8 +124,8 @@ class Loans:
         # The sides, as a bit mask, whose buffers other code has made, and expects later writes in:
         # an array that was adopted, or shared memory. They stay, even when no longer exposed.
         self.foreign: int = 0
-        # The last borrows that ended, each with the memory's history at that time.
-        self.ended: tuple[tuple[Loan, tuple[Transition, ...]], ...] = ()
+        # The last borrows that ended.
+        self.ended: tuple[Loan, ...] = ()
 
     def lend(
         self,
@@ -220,7 +218,7 @@ class Loans:
                     array.flags.writeable = False
 
     def note_end(
-        self, revoked: list[Loan], history: tuple[Transition, ...], losers: int, stale: int
+        self, revoked: list[Loan], last: Transition | None, losers: int, stale: int
     ) -> None:
         """Forget borrows that were revoked, and note the last entry of the history, if any, as why.
 
@@ -228,12 +226,12 @@ class Loans:
         """
         ended = [loan for loan in revoked if loan.kind is BORROW]
         self.live.difference_update(ended)
-        if not history:
+        if last is None:
             return
-        # No search in the history, because only `explain` needs more.
-        self.ended = (*self.ended, *((loan, history) for loan in ended))[-_REMEMBERED:]
+        for loan in ended:
+            loan.ended = last
+        self.ended = (*self.ended, *ended)[-_REMEMBERED:]
         if losers:
-            last = history[-1]
             before, after, start, stop = last.map_before, last.map_after, last.start, last.stop
             for loan in self.writers(start, stop, losers):
                 part = max(start, loan.start), min(stop, loan.stop)
@@ -251,25 +249,10 @@ class Loans:
                 self.lend(loan(), loan.kind, loan.side, *part, loan.noted)
         self.live.discard(loan)
 
-    def ended_borrows(
-        self, side: Side
-    ) -> Iterator[tuple[NDArray[Any], Transition, Transition | None]]:
-        """Yield ended borrows of a side that live, what ended each, and what gave its contents.
-
-        The last is None if it is not known. The borrow is not older than that.
-        """
-        for loan, history in self.ended:
-            array = loan()
-            if array is not None and loan.side is side:
-                *earlier, ended = history
-                reach = loan.start, loan.stop, 1 << side
-                giving = (noted for noted in reversed(earlier) if noted.gives(*reach))
-                yield array, ended, next(giving, None)
-
     def detach(self, side: Side) -> None:
         """Forget the loans of a side, because it gets a buffer that other code has made."""
         self.foreign |= 1 << side
-        self.ended = tuple(each for each in self.ended if each[0].side is not side)
+        self.ended = tuple(each for each in self.ended if each.side is not side)
         self.live.difference_update([each for each in self.of(side) if each.kind is not BORROW])
 
 

@@ -116,22 +116,20 @@ def are_written(windows: Iterable[Window]) -> bool:
 
 def is_written_elsewhere(ledger: Ledger) -> bool:
     """Return whether another thread is writing into a memory, also if it has not finished that."""
-    noted = WRITERS and any(are_written(windows.all) for windows in ledger.buffers.windows)
+    noted = WRITERS and any(are_written(ledger.windows(side)) for side in ledger.all_sides)
     return noted or ledger in pins(own=False)
 
 
 # --- the line -------------------------------------------------------------------------------------
 
 
-# Those who stand in line, in the order in which they came: each has a `home`, which is None if it
-# has left, and a `thread`. `turn` tells that one has left.
-line: list[Any] = []
-turn: threading.Condition = threading.Condition()
+# The threads that stand in line, in the order in which they came, and the homes they stand for.
+line: dict[int, Home] = {}
 
 
-def first_in_line(home: Home) -> Any:
-    """Return who has stood in line for a home for the longest time; None if nobody does."""
-    return next((each for each in list(line) if each.home is home), None)
+def first_in_line(home: Home) -> int | None:
+    """Return the thread that has stood in line for a home for the longest time, if any does."""
+    return next((thread for thread, of in [*line.items()] if of is home), None)
 
 
 def leave_room(home: Home) -> None:
@@ -142,7 +140,7 @@ def leave_room(home: Home) -> None:
     """
     # Nearly always, there is none.
     first = first_in_line(home) if line else None
-    if first is not None and first.thread != threading.get_ident():
+    if first is not None and first != threading.get_ident():
         operation = current()
         if operation is None or not operation.written:
             raise NotNowError(f"another thread has waited longer for memory of {home.device}")
@@ -155,8 +153,6 @@ def allocate(home: Home, nbytes: int, *, zeroed: bool = False) -> Any:
 
 
 def _after_fork_in_child() -> None:
-    global turn  # noqa: PLW0603  # another thread may have held its lock
-    turn = threading.Condition()
     line.clear()
     for thread in {*running} - {threading.get_ident()}:
         del running[thread]

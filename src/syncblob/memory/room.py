@@ -12,21 +12,22 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, SupportsFloat
 
-from syncblob._formatting import extend, human_bytes
+from syncblob._formatting import extend, human_bytes, quantity
 from syncblob._locks_lost_in_fork import Lock, if_free
-from syncblob.devices import Side
+from syncblob.devices import Device, Side, accelerator
 from syncblob.devices.base import NEEDED, WRITERS, BesideCaptureError
 from syncblob.errors import TransferGuardError
-from syncblob.memory import operations
-from syncblob.memory.memory_summary import rows
 from syncblob.memory.operations import (
     NotNowError,
     Operation,
+    accelerators_in_use,
     current,
     first_in_line,
     leave_room,
+    line,
     pins,
     residents,
     run,
@@ -38,6 +39,9 @@ from syncblob.memory.windows import free
 from syncblob.transfers import EVICTION, count_eviction
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from syncblob._source_lines import SourceLine
     from syncblob.devices import Accelerator
     from syncblob.devices.base import Home
     from syncblob.memory.ledger import Ledger
@@ -84,7 +88,6 @@ def _by_age(buffer: Evictable) -> float:
 
 
 _policy: Callable[[Evictable], float] = _by_age
-_scoring = False
 
 # Held by one thread that makes room at a time. It waits for no other lock of a memory.
 _making_room = Lock()
@@ -96,8 +99,9 @@ def set_eviction_policy(policy: Callable[[Evictable], float] | None) -> None:
     Parameters
     ----------
     policy
-        Takes an `Evictable`. None means the default: what was used longest ago, weighted by the
-        copies that bring it back. Of equal scores, the buffer that was allocated first goes first.
+        Takes an `Evictable`, and needs no room on the device itself. None means the default: what
+        was used longest ago, weighted by the copies that bring it back. Of equal scores, the buffer
+        that was allocated first goes first.
     """
     global _policy  # noqa: PLW0603  # a setting of the process
     if policy is not None and not callable(policy):
@@ -110,33 +114,27 @@ def _candidates(home: Accelerator) -> list[tuple[Ledger, Side, tuple[int, int]]]
 
     Of equal ones, that comes first which was allocated first.
     """
-    global _scoring  # noqa: PLW0603  # a policy may use Blobs, and need room itself
-    before, policy, past = _scoring, _by_age if _scoring else _policy, searches[0]
+    past = searches[0]
     searches[0] += 1
-    # Not the windows, which would keep their buffers.
+    # Not the windows, which would keep their ledger.
     found: list[tuple[float, tuple[Ledger, Side, tuple[int, int]]]] = []
-    try:
-        _scoring = True
-        # What a home shares is the memory of the host, too.
-        for ledger in () if home.shared else residents(home):
-            side, name = ledger.side_of(home), ledger.buffers.name
-            windows = [each for each in ledger.buffers.windows[side].all if each.common is None]
-            age = max(past - ledger.last_search, 0)
-            if windows and not age:
-                # The next use shows: it asks for a shortcut.
-                ledger.revoke_shortcuts()
-            for window in windows:
-                reach = window.start, min(window.stop, ledger.spans.nbytes)
-                newest = sum(run.nbytes for run in ledger.only_on(side, *reach))
-                score = policy(Evictable(window.nbytes, newest, age, name))
-                if not isinstance(score, SupportsFloat):
-                    raise TypeError(
-                        "expected a number from the function set by set_eviction_policy, got "
-                        f"{score!r}"
-                    )
-                found.append((float(score), (ledger, side, reach)))
-    finally:
-        _scoring = before
+    # What a home shares is the memory of the host, too.
+    for ledger in () if home.shared else residents(home):
+        side, name = ledger.side_of(home), ledger.name
+        windows = [each for each in ledger.windows(side) if each.common is None]
+        age = max(past - ledger.last_search, 0)
+        if windows and not age:
+            # The next use shows: it asks for a shortcut.
+            ledger.revoke_shortcuts()
+        for window in windows:
+            reach = window.start, min(window.stop, ledger.spans.nbytes)
+            newest = sum(run.nbytes for run in ledger.only_on(side, *reach))
+            score = _policy(Evictable(window.nbytes, newest, age, name))
+            if not isinstance(score, SupportsFloat):
+                raise TypeError(
+                    f"expected a number from the function set by set_eviction_policy, got {score!r}"
+                )
+            found.append((float(score), (ledger, side, reach)))
     return [place for _, place in sorted(found, key=lambda each: -each[0])]
 
 
@@ -185,28 +183,43 @@ def _evict_unseen(ledger: Ledger, side: Side, reach: tuple[int, int], reason: st
         return 0
     freed = free(ledger, side, reach, reason, unseen=True)
     if freed:
-        count_eviction(ledger.buffers.serial, *reach)
+        count_eviction(ledger.serial, *reach)
     return freed
 
 
 # --- calls that are made again --------------------------------------------------------------------
 
 
-def from_the_start(function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
-    """Call a function; again, from its start, if other threads use the room that it lacks.
+def in_room(
+    home: Home | None,
+    reason: str,
+    short: type[Exception],
+    function: Callable[..., Any],
+    *args: Any,
+    **keywords: Any,
+) -> Any:
+    """Call a function, and again as long as evictions make room; `short` tells that it needs it.
 
-    The function takes its arrays itself, and tells before it writes. So nothing is in use between
-    two tries, and others can evict its operands. Within another such call, that begins again.
+    Without a home, it is an operation, as in `from_the_start`.
     """
-    operation = Operation((args, keywords))
+    operation = None
+    if home is None:
+        operation = Operation((args, keywords))
+        function, args, keywords = run, (operation, function, args, keywords), {}
     try:
-        return run(operation, function, args, keywords)
-    except MemoryError as error:
-        shortage = Shortage(vars(error).get(_SHORT_OF), operation=operation)
-        if current() is not None or not shortage.take(error):
+        return function(*args, **keywords)
+    except short as error:
+        shortage = Shortage(home, reason, short, operation)
+        if not shortage.take(error):
             raise
     # Outside of the handler: the error keeps frames alive, and these keep arrays.
-    return shortage.repeat(run, operation, function, args, keywords)
+    return shortage.repeat(function, *args, **keywords)
+
+
+# Calls a function; again, from its start, if other threads use the room that it lacks. The function
+# takes its arrays itself, and tells before it writes. So nothing is in use between two tries, and
+# others can evict its operands. Within another such call, that begins again.
+from_the_start: Callable[..., Any] = partial(in_room, None, "", MemoryError)
 
 
 def short_of(error: Exception) -> bool:
@@ -221,27 +234,9 @@ def compute(home: Home, function: Callable[..., Any], *args: Any, **keywords: An
 
 
 def _compute(home: Home, function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
-    if operations.line:
+    if line:
         leave_room(home)
     return home.compute(function, *args, **keywords)
-
-
-def in_room(
-    home: Home,
-    reason: str,
-    short: type[Exception],
-    function: Callable[..., Any],
-    *args: Any,
-    **keywords: Any,
-) -> Any:
-    """Call a function, and again as long as evictions make room; `short` tells that it needs it."""
-    try:
-        return function(*args, **keywords)
-    except short as error:
-        shortage = Shortage(home, reason, short)
-        if not shortage.take(error):
-            raise
-    return shortage.repeat(function, *args, **keywords)
 
 
 class Shortage:
@@ -266,20 +261,22 @@ class Shortage:
         operation: Operation | None = None,
     ) -> None:
         self.home: Any = home
-        self.thread: int = threading.get_ident()
         self._reason: str = reason
         self._short: type[Exception] = short
         self._operation: Operation | None = operation
         self._error: Any = None
-        # When it gives up, and the tries in a row before which no other thread was at work.
+        # Whether it stands in line, when it gives up, and the tries in a row before which no other
+        # thread was at work.
+        self._stands: bool = False
         self._end: float = 0.0
         self._idle: int = 0
 
     def take(self, error: Exception) -> bool:
         """Return whether another try may help after an error, and keep that if so."""
-        operation, known = self._operation, vars(error)
-        if operation is not None:
-            helps = not operation.written and known.get(_SHORT_OF) is not None
+        known = vars(error)
+        if self._operation is not None:
+            self.home = known.get(_SHORT_OF)
+            helps = self.home is not None and not self._operation.written and current() is None
         else:
             home = self.home = getattr(error, "home", self.home)
             needed = known.get(NEEDED, 0)
@@ -293,7 +290,7 @@ class Shortage:
 
     def repeat(self, function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
         """Call the function again, as long as there is a reason to."""
-        within = current()
+        within, thread = current(), threading.get_ident()
         waits = within is None or within.written
         made = last = False
         try:
@@ -307,7 +304,8 @@ class Shortage:
                     if last or not (waits or made):
                         break
                     # What has something in use waits beside the line.
-                    last = not (waits and self._wait(stands=within is None))
+                    self._stands = within is None
+                    last = not (waits and self._wait(thread))
                     if last:
                         # Cycles may keep memories and arrays.
                         for _ in range(_COLLECTIONS):
@@ -321,27 +319,26 @@ class Shortage:
                 self._explain(waits=waits)
             raise self._error
         finally:
-            self.home = self._error = None
-            if self in operations.line:
-                with operations.turn:
-                    operations.line[:] = [each for each in operations.line if each.home is not None]
-                    operations.turn.notify_all()
+            # First, and without a call before it, so that no interrupt leaves it there.
+            if self._stands:
+                line.pop(thread, None)
+            self._error = None
 
     def _make_room(self) -> bool:
         if self._operation is not None or isinstance(self._error, NotNowError):
             return False
         return make_room(self.home, self._reason, vars(self._error).get(NEEDED, 0))
 
-    def _wait(self, *, stands: bool) -> bool:
+    def _wait(self, thread: int) -> bool:
         """Wait for the turn, or else a little. Return False if no other thread may free any."""
         if threading.active_count() == 1:
             return False
-        with operations.turn:
-            if stands and self not in operations.line:
-                operations.line.append(self)
-            operations.turn.wait(PAUSE)
-            while stands and first_in_line(self.home) is not self:
-                operations.turn.wait(PAUSE)
+        if self._stands:
+            # One that stands there already keeps its place.
+            line[thread] = self.home
+        time.sleep(PAUSE)
+        while self._stands and first_in_line(self.home) != thread:
+            time.sleep(PAUSE)
         now = time.monotonic()
         self._end = self._end or now + PATIENCE
         at_work = self.home in pins(own=False) or bool(WRITERS)
@@ -358,3 +355,119 @@ class Shortage:
                 "evicted buffers, are not listed"
             )
             extend(self._error, f"nothing there can be evicted:\n{listed}")
+
+
+# --- what lies there ------------------------------------------------------------------------------
+
+
+class MemoryRow(NamedTuple):
+    """A buffer on an accelerator.
+
+    Attributes
+    ----------
+    device
+        The accelerator.
+    nbytes
+        Its size.
+    blob
+        The Blob, with its name if it has one, and the part of it.
+    holder
+        What keeps the buffer from being evicted: an alias, an exposure, borrows, or the operation
+        that runs. Empty otherwise.
+    line
+        The line that last moved contents there or wrote them; None if it is not known any more.
+    """
+
+    device: Device
+    nbytes: int
+    blob: str
+    holder: str
+    line: SourceLine | None
+
+    def __str__(self) -> str:
+        """Describe it in one line."""
+        held = f": {self.holder}" if self.holder else ""
+        line = "" if self.line is None else f"; since {self.line.describe()}"
+        return f"{human_bytes(self.nbytes):>12}  {self.blob}{held}{line}"
+
+
+class MemorySummary:
+    """The result of `memory_summary`, printed as a text. A notebook shows a table.
+
+    Attributes
+    ----------
+    rows
+        The buffers, by device, and the largest first.
+    """
+
+    def __init__(self, homes: Iterable[Accelerator]) -> None:
+        self._devices = [home.device for home in homes]
+        self.rows: list[MemoryRow] = [row for home in homes for row in rows(home)]
+
+    def __str__(self) -> str:
+        """Return the text."""
+        lines = []
+        for device in self._devices:
+            listed = [str(row) for row in self.rows if row.device == device]
+            lines += [str(device), *(listed or ["    nothing"])]
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        """Return the table for a notebook."""
+        import html  # slow to import, and only notebooks need it
+
+        lines = [
+            "<tr><th>device</th><th>bytes</th><th>Blob</th><th>since</th><th>kept by</th></tr>"
+        ]
+        for row in self.rows:
+            cells = row.device, human_bytes(row.nbytes), row.blob, row.line or "", row.holder
+            texts = [f"<td>{html.escape(str(cell))}</td>" for cell in cells]
+            lines.append(f"<tr>{''.join(texts)}</tr>")
+        return f"<table>{''.join(lines)}</table>"
+
+
+def rows(home: Accelerator, reason: str = "") -> list[MemoryRow]:
+    """Return what lies on an accelerator, largest first, and what keeps it there.
+
+    `reason` is the operation that runs, if any.
+    """
+    operands = pins(others=False) if reason else ()
+    found = []
+    for ledger in residents(home):
+        side, mine = ledger.side_of(home), 1 << ledger.side_of(home)
+        for window in ledger.windows(side):
+            start, stop = window.start, window.stop
+            holder = ledger.loans.holder_in(side, start, stop)
+            borrows = [each for each in ledger.loans.over(start, stop) if each.side is side]
+            if not holder and borrows:
+                holder = quantity(len(borrows), "writable borrow")
+            if not holder and ledger in operands:
+                holder = f"an operand of {reason}"
+            if not holder and reason and home.is_seen(window.array):
+                # The arrays that Blobs keep have been dropped.
+                holder = "an array over it, such as one of gpu_data()"
+            part = "" if window.nbytes == ledger.nbytes else f", bytes {start} to {stop}"
+            line = None
+            for each in ledger.history:
+                over = each.start < stop and start < each.stop
+                if over and each.map_after.any(each.start, each.stop) & mine:
+                    line = each.place.line
+            blob = f"{ledger.described()}{part}"
+            found.append(MemoryRow(home.device, window.nbytes, blob, holder, line))
+    return sorted(found, key=lambda row: -row.nbytes)
+
+
+def memory_summary(device: Device | str | None = None) -> MemorySummary:
+    """Return a table of the buffers on accelerators, largest first, and what keeps them there.
+
+    Transfers nothing.
+
+    Parameters
+    ----------
+    device
+        One accelerator; None for all that are used.
+    """
+    settle()
+    return MemorySummary(accelerators_in_use() if device is None else [accelerator(device)])

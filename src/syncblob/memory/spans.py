@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from functools import lru_cache, reduce
+from operator import and_, or_
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -68,23 +69,15 @@ class Spans:
         """Return the sides that hold every byte of a range; of an empty one, the next byte."""
         if self.uniform is not None:
             return self.uniform
-        holders = self.holders
         first, last = self._indices(start, stop)
-        common = holders[first]
-        for index in range(first + 1, last + 1):
-            common &= holders[index]
-        return common
+        return reduce(and_, self.holders[first : last + 1])
 
     def any(self, start: int, stop: int) -> int:
         """Return the sides that hold any byte of a range; for an empty range, as `common`."""
         if self.uniform is not None:
             return self.uniform
-        holders = self.holders
         first, last = self._indices(start, stop)
-        found = holders[first]
-        for index in range(first + 1, last + 1):
-            found |= holders[index]
-        return found
+        return reduce(or_, self.holders[first : last + 1])
 
     def span_of(self, place: int) -> tuple[int, int]:
         """Return the range of the whole span that a byte lies in."""
@@ -110,11 +103,12 @@ class Spans:
         runs = list(runs)
         if not runs:
             return self
-        if len(runs) == 1:
-            return self.put(*runs[0])
         start, stop = runs[0].start, runs[-1].stop
+        if len(runs) == 1 and stop - start == self.nbytes:
+            return Spans.whole(stop, runs[0].holders)
         first, last = self._indices(start, stop)
-        ends, held = list(self.ends[:first]), list(self.holders[:first])
+        ends: Any = list(self.ends[:first])
+        held: Any = list(self.holders[:first])
         if start > (ends[-1] if ends else 0):
             ends.append(start)
             held.append(self.holders[first])
@@ -128,36 +122,12 @@ class Spans:
             else:
                 ends.append(run.stop)
                 held.append(run.holders)
-        return Spans((*ends, *self.ends[last + 1 :]), (*held, *self.holders[last + 1 :]))
+        ends, held = (*ends, *self.ends[last + 1 :]), (*held, *self.holders[last + 1 :])
+        return self if held == self.holders and ends == self.ends else Spans(ends, held)
 
     def put(self, start: int, stop: int, holders: int) -> Spans:
-        """Return a map with one run in place of what is there, in fewer steps than `replaced`."""
-        ends, held = self.ends, self.holders
-        if not start and stop == self.nbytes:
-            return Spans.whole(stop, holders)
-        first, last = self._indices(start, stop)
-        if first == last and held[first] == holders:
-            return self
-        after = last + 1
-        if stop < ends[last]:
-            # The rest of the last span: merged if its holders are the same, else cut off here.
-            if held[last] == holders:
-                stop = ends[last]
-            else:
-                after = last
-        elif after < len(held) and held[after] == holders:
-            stop = ends[after]
-            after += 1
-        before = first
-        if start > (ends[first - 1] if first else 0):
-            if held[first] != holders:
-                ends, before = (*ends[:first], start, *ends[first:]), first + 1
-                held, after = (*held[: first + 1], *held[first:]), after + 1
-        elif first and held[first - 1] == holders:
-            before = first - 1
-        return Spans(
-            (*ends[:before], stop, *ends[after:]), (*held[:before], holders, *held[after:])
-        )
+        """Return a map with one run in place of what is there."""
+        return self.replaced([Run(start, stop, holders)])
 
     def left_to(self, start: int, stop: int, holder: int) -> Spans:
         """Return a map in which what a side shares in a range with others is its own alone."""

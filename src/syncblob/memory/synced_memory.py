@@ -16,7 +16,7 @@ from syncblob._layout import Layout
 from syncblob.arrays.native import buffer_of
 from syncblob.devices import Device, Side
 from syncblob.memory.accesses import acquire, alias, borrow, export_watched, note_alias
-from syncblob.memory.buffers import Window, Windows
+from syncblob.memory.buffers import Window
 from syncblob.memory.changes import adopt, finish_write
 from syncblob.memory.copies import gather, pull, push, push_from_host
 from syncblob.memory.ledger import Ledger, Shortcut
@@ -93,7 +93,7 @@ class SyncedMemory(Ledger):
         if accelerator is not None and accelerator is not memory.device_home:
             side = memory.side_of(accelerator)
         window = Window(0, nbytes, buffer)
-        memory.buffers.windows[side] = Windows(nbytes, window)
+        memory.whole[side] = window
         memory.spans = Spans.whole(nbytes, 1 << side)
         memory.shortcuts = {(side, 0, nbytes): Shortcut(window, side, usable=True)}
         if accelerator is not None:
@@ -252,11 +252,6 @@ class SyncedMemory(Ledger):
     # --- attributes ------------------------------------------------------------------------------
 
     @property
-    def nbytes(self) -> int:
-        """The number of bytes."""
-        return self.buffers.nbytes
-
-    @property
     def head(self) -> Head:
         """Where the newest contents are. Never moves anything."""
         spans = self.spans
@@ -265,20 +260,6 @@ class SyncedMemory(Ledger):
     def head_over(self, start: int, stop: int, side: Side = Side.ACCELERATOR) -> Head:
         """Return the head of a range, for the host and one accelerator. Never moves anything."""
         return head_over(self.spans, start, stop, side)
-
-    @property
-    def name(self) -> str:
-        """The name of this memory in the log and in `Blob.explain`; empty if it has none."""
-        return self.buffers.name
-
-    @name.setter
-    def name(self, name: str) -> None:
-        self.buffers.name = name
-
-    @property
-    def accelerator(self) -> Accelerator | None:
-        """The backend of the first accelerator that it was made for or used on; None before."""
-        return self.buffers.accelerator
 
     @property
     def device(self) -> Device:
@@ -292,20 +273,12 @@ class SyncedMemory(Ledger):
 
     def _used(self) -> set[Any]:
         """Return what an operation on this memory uses: the ledger, and its homes."""
-        return {self, *self.buffers.homes}
-
-    def home(self, side: Side) -> Home:
-        """Return the home of one side; see `Buffers.home`."""
-        return self.buffers.home(side)
+        return {self, *self.homes}
 
     def buffer(self, side: Side) -> Any:
         """Return the buffer of one side, up to date or not; None if it has none of everything."""
-        window = self.buffers.windows[side].whole
+        window = self.whole[side]
         return None if window is None else window.array
-
-    def windows(self, side: Side) -> tuple[Window, ...]:
-        """Return the windows of one side."""
-        return self.buffers.windows[side].all
 
     def peek_at_source(self) -> NDArray[np.uint8] | None:
         """Return the bytes of the source, and keep nothing. The memory stays UNINITIALIZED.
@@ -335,10 +308,10 @@ class SyncedMemory(Ledger):
 
     def holds(self, window: Window, side: Side, layout: Layout) -> bool:
         """Return whether a side still has a window, now that an array over it keeps it there."""
-        if not side or window is self.buffers.windows[side].whole:
+        if not side or window is self.whole[side]:
             return True
         with self.lock:
-            return self.buffers.containing(side, *layout.reach) is window
+            return self.containing(side, *layout.reach) is window
 
     def acquire(self, side: Side, access: Access, layout: Layout, reason: str) -> Any:
         """Prepare one side for an access, as `array` does, and return its window."""
@@ -361,12 +334,9 @@ class SyncedMemory(Ledger):
         until it has returned. So even after an interrupt the contents are the old or the new ones.
         """
 
-        def fill(buffer: Window, written: Any = None) -> None:
-            home = self.buffers.home(side)
+        def fill(buffer: Window, written: Any) -> None:
+            home = self.home(side)
             array = buffer.view(home, layout, writable=True, own=True)
-            if written is None:
-                home.compute(function, array, *args)
-                return
             # One call in C makes both calls, so that no signal handler can run between them.
             calls = partial(function, array, *args), partial(setattr, written, "done", 1)
             try:
@@ -384,7 +354,7 @@ class SyncedMemory(Ledger):
         """
         with self.lock:
             if array is not None and array.size:
-                window = self.buffers.containing(side, *layout.reach)
+                window = self.containing(side, *layout.reach)
                 if window is None or not self.home(side).overlap(array, window.array):
                     return False
             finish_write(self, side, *layout.reach, reason)
@@ -395,7 +365,7 @@ class SyncedMemory(Ledger):
         if access is CONST:
             return self.array(side, access, layout, reason)
         # Asked first, because nearly every side has a buffer, and to find its home takes longer.
-        if side and self.buffers.windows[side].whole is None and not self.home(side).native:
+        if side and self.whole[side] is None and not self.home(side).native:
             # Such a borrow cannot be ended when its window is replaced.
             self.make_whole(side, layout, reason)
         return self._hand_out(side, access, layout, reason, borrow)
@@ -437,7 +407,7 @@ class SyncedMemory(Ledger):
             start, stop = layout.reach
             with self.lock:
                 # Another thread may have used the memory since, or replaced the window.
-                there: Any = self.buffers.containing(side, start, stop)
+                there: Any = self.containing(side, start, stop)
                 if there is not window or not self.is_alone(side, start, stop):
                     continue
                 self.compare_watch(side, start, stop, writes=True)
@@ -448,9 +418,8 @@ class SyncedMemory(Ledger):
 
     def make_whole(self, side: Side, layout: Layout, reason: str) -> None:
         """Give a side one buffer, if there is room: aliases of parts keep windows from growing."""
-        buffers = self.buffers
-        new = side and layout.size and buffers.windows[side].whole is None
-        if new and divisible(buffers, self.home(side)):
+        new = side and layout.size and self.whole[side] is None
+        if new and divisible(self, self.home(side)):
             # Another alias may keep its window. Then this range gets one, too.
             with self.lock, suppress(MemoryError, BufferError):
                 grow(self, side, (0, self.nbytes), reason)
@@ -527,6 +496,6 @@ def _prefetch(ledger: Ledger, side: Side, start: int, stop: int) -> None:
     if side and common & 1:
         push(ledger, side, None, start, stop, "prefetch")
         return
-    origin = common and ledger.buffers.nearest(side, common)
+    origin = common and ledger.nearest(side, common)
     if side or not (origin and pull(ledger, origin, start, stop, "prefetch")):
         acquire(ledger, side, CONST, Layout.raw(stop - start, start), "prefetch", locked=True)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from syncblob.devices.base import Home
-    from syncblob.memory.buffers import Buffers, Windows
+    from syncblob.memory.buffers import Buffers
     from syncblob.memory.ledger import Ledger, Upload
 
 
@@ -45,9 +45,9 @@ _NBYTES = operator.attrgetter("array.nbytes")
 _plan_copy = partial(plan)
 
 
-def divisible(buffers: Buffers, home: Home) -> bool:
+def divisible(memory: Buffers, home: Home) -> bool:
     """Return whether a memory is large enough for windows in a home. What it shares has none."""
-    return buffers.nbytes > _WHOLE and not home.shared
+    return memory.nbytes > _WHOLE and not home.shared
 
 
 def provide(
@@ -59,22 +59,22 @@ def provide(
     have windows then, it is of everything if possible. Returns None if the access is to make it.
     What another side of the same space has is the window, too.
     """
-    buffers, (start, stop) = ledger.buffers, reach
-    found = buffers.containing(side, start, stop)
-    if found is None and (buffers.shared or buffers.accelerator is None):
-        found = buffers.share(side)
+    start, stop = reach
+    found = ledger.containing(side, start, stop)
+    if found is None and (ledger.shared or ledger.accelerator is None):
+        found = ledger.share(side)
         if found is not None and side:
-            reside(ledger, buffers.homes[side])
-    if found is not None or not side or ledger.moving or not divisible(buffers, buffers.home(side)):
+            reside(ledger, ledger.homes[side])
+    if found is not None or not side or ledger.moving or not divisible(ledger, ledger.home(side)):
         return found
-    gone = buffers.within(side, start, stop)
+    gone = ledger.within(side, start, stop)
     low = min([start, *(window.start for window in gone)])
     # An array of no elements needs an address, too.
     high = max([stop, low + 1, *(window.stop for window in gone)])
-    nbytes = high - low + sum(map(_NBYTES, buffers.windows[side].all)) - sum(map(_NBYTES, gone))
-    if nbytes > _MOST * buffers.nbytes and (low, high) != (0, buffers.nbytes):
+    nbytes = high - low + sum(map(_NBYTES, ledger.windows(side))) - sum(map(_NBYTES, gone))
+    if nbytes > _MOST * ledger.nbytes and (low, high) != (0, ledger.nbytes):
         with suppress(MemoryError, BufferError):
-            return grow(ledger, side, (0, buffers.nbytes), reason, layout)
+            return grow(ledger, side, (0, ledger.nbytes), reason, layout)
     return grow(ledger, side, (low, high), reason, layout)
 
 
@@ -82,7 +82,7 @@ def grow(
     ledger: Ledger, side: Side, reach: tuple[int, int], reason: str, layout: Layout | None = None
 ) -> Window:
     """Make a window of a range, which replaces those that it overlaps."""
-    replaced = ledger.buffers.within(side, *reach)
+    replaced = ledger.within(side, *reach)
     window: Window = commit(ledger, _plan_growth, side, MUTABLE, *reach, reason, layout=layout)
     if replaced:
         let_go(lambda kept: kept.buffer in replaced)
@@ -91,19 +91,19 @@ def grow(
 
 def _plan_growth(ledger: Ledger, side: Side, _access: Access, start: int, stop: int) -> Change:
     """Plan to make a window, which replaces those that it overlaps. The map stays."""
-    buffers, before = ledger.buffers, ledger.spans
-    windows = buffers.within(side, start, stop)
+    before = ledger.spans
+    windows = ledger.within(side, start, stop)
     # A signal handler may have made larger ones since the caller looked.
     start = min([start, *(window.start for window in windows)])
     stop = max([stop, *(window.stop for window in windows)])
     # Other threads write without the lock. The shortcuts are revoked, so that none begins to.
     if windows and is_written_elsewhere(ledger):
-        raise NotNowError(f"another thread is using {buffers.described()}")
+        raise NotNowError(f"another thread is using {ledger.described()}")
     for window in windows:
         holder = holder_of(ledger, side, window)
         if holder:
             raise BufferError(
-                f"bytes {start} to {stop} of {buffers.described()} are needed in one buffer, and "
+                f"bytes {start} to {stop} of {ledger.described()} are needed in one buffer, and "
                 f"bytes {window.start} to {window.stop} have one that cannot be moved, because of "
                 f"{holder}; delete it first, or make it when the accelerator has room for the "
                 "whole Blob"
@@ -114,23 +114,26 @@ def _plan_growth(ledger: Ledger, side: Side, _access: Access, start: int, stop: 
     return Change(*change, losers=1 << side, lost=lost, prepare=_enlarge, needed=needed)
 
 
-def _enlarge(ledger: Ledger, change: Change, _reason: str) -> tuple[Windows, Sequence[Upload]]:
+def _enlarge(
+    ledger: Ledger, change: Change, _reason: str
+) -> tuple[tuple[Window, ...], Sequence[Upload]]:
     """Return the windows of a side with a new one, which has the old contents."""
-    buffers, side = ledger.buffers, change.side
-    replaced = buffers.within(side, change.start, change.stop)
-    window = Window(change.start, change.stop, buffers.allocate(side, change.stop - change.start))
-    accelerator: Any = buffers.home(side)
+    side = change.side
+    replaced = ledger.within(side, change.start, change.stop)
+    window = Window(change.start, change.stop, ledger.allocate(side, change.stop - change.start))
+    accelerator: Any = ledger.home(side)
     for old in replaced:
         accelerator.settle(old.array)
         target = window.part(old.start, old.stop)
         accelerator.compute(operator.setitem, target, ..., old.array)
-    return buffers.windows[side].exchange(buffers.nbytes, replaced, window), ()
+    rest = [each for each in ledger.windows(side) if each not in replaced]
+    return tuple(sorted([*rest, window], key=operator.attrgetter("start"))), ()
 
 
 def holder_of(ledger: Ledger, side: Side, window: Window) -> str:
     """Return what keeps a window where it is: an alias, an exposure or a graph; empty if none."""
     lent = ledger.loans.holder_in(side, window.start, window.stop)
-    return lent or ledger.buffers.home(side).holder(window.array)
+    return lent or ledger.home(side).holder(window.array)
 
 
 # --- evictions ------------------------------------------------------------------------------------
@@ -160,27 +163,26 @@ def free(
     # shortcuts.
     ledger.revoke_shortcuts()
     ledger.forget_shortcuts(side)
-    buffers = ledger.buffers
-    windows = buffers.windows[side].inside(*reach)
+    windows = ledger.inside(side, *reach)
     # Which windows of an operand are used is known by the arrays over them.
-    pinned = (not unseen or buffers.windows[side].whole is not None) and ledger in pins()
+    pinned = (not unseen or ledger.whole[side] is not None) and ledger in pins()
     if pinned or are_written(windows):
         if needed:
             raise BufferError(
                 "another thread, or an operation that this one interrupts, is using "
-                f"{buffers.described()}"
+                f"{ledger.described()}"
             )
         return 0
     if ledger.moving:
         ledger.refuse_reentry()
     if not windows:
         return 0
-    home: Any = buffers.home(side)
+    home: Any = ledger.home(side)
     for window in windows:
         holder = holder_of(ledger, side, window)
         if holder:
             raise BufferError(
-                f"bytes {window.start} to {window.stop} of {buffers.described()} cannot leave "
+                f"bytes {window.start} to {window.stop} of {ledger.described()} cannot leave "
                 f"{home.device}, because of {holder}; delete the alias, "
                 "or use a copy, as of blob.copy(), which can leave"
             )
@@ -190,7 +192,7 @@ def free(
     _rescue(ledger, side, windows, reason)
     # Afterwards, because a source that has been read completely is closed.
     if ledger.source is not None and not ledger.source.reopen():
-        ledger.forget_source(0, buffers.nbytes)
+        ledger.forget_source(0, ledger.nbytes)
         _rescue(ledger, side, windows, reason)
     # A host access that may write waits for uploads.
     commit(ledger, _plan_eviction, Side.HOST, MUTABLE, *reach, reason, side)
@@ -219,7 +221,7 @@ def _plan_eviction(  # a range
 ) -> Change:
     before, mine = ledger.spans, 1 << side
     after = before
-    for window in ledger.buffers.windows[side].inside(start, stop):
+    for window in ledger.inside(side, start, stop):
         low, high = window.start, window.stop
         runs = [run._replace(holders=run.holders & ~mine) for run in before.runs(low, high)]
         if ledger.only_on(side, low, high):
@@ -231,12 +233,14 @@ def _plan_eviction(  # a range
     return Change(side, before, after, start, stop, prepare=_drop, between=after)
 
 
-def _drop(ledger: Ledger, change: Change, _reason: str) -> tuple[Windows, Sequence[Upload]]:
-    side, buffers = change.side, ledger.buffers
-    gone = buffers.windows[side].inside(change.start, change.stop)
-    home = buffers.home(side)
+def _drop(
+    ledger: Ledger, change: Change, _reason: str
+) -> tuple[tuple[Window, ...], Sequence[Upload]]:
+    side = change.side
+    gone = ledger.inside(side, change.start, change.stop)
+    home = ledger.home(side)
     for window in gone:
         # The memory of the window may be given to someone else at once.
         home.settle(window.array)
         ledger.compare_watch(side, window.start, window.stop, writes=True)
-    return buffers.windows[side].exchange(buffers.nbytes, gone), ()
+    return tuple([each for each in ledger.windows(side) if each not in gone]), ()

@@ -6,7 +6,7 @@ from importlib.metadata import version
 
 import pytest
 
-from syncblob.caffe.commands import inspect, main
+from syncblob.caffe.commands import inspect
 
 
 @pytest.mark.parametrize(
@@ -124,20 +124,3 @@ def test_a_reader_that_has_seen_enough_is_no_error(write_model):
         process.stdout.close()
         assert process.stderr.read() == b""
     assert process.returncode == 141
-
-
-@pytest.mark.parametrize("options", [[], ["--prototxt"]])
-def test_a_closed_output_is_one_line(small_model, monkeypatch, capsys, options):
-    with monkeypatch.context() as patch:
-        patch.setattr(sys, "stdout", None)
-        assert main(["inspect", str(small_model), *options]) == 1
-    assert capsys.readouterr().err == (
-        "syncblob: error: standard output is closed; redirect it to /dev/null\n"
-    )
-
-
-@pytest.mark.parametrize("arguments", ["inspect -", "diff - x", "convert - x.npz"])
-def test_standard_input_is_not_read(run, arguments):
-    done = run(*arguments.split())
-    assert (done.status, done.out) == (2, "")
-    assert "standard input is not read; write it to a file" in done.err

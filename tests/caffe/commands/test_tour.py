@@ -141,16 +141,6 @@ def test_cupy_writes_into_the_memory_of_the_accelerator(run, monkeypatch):
     assert after == pytest.approx(before - 1)
 
 
-def test_libraries_without_cuda(monkeypatch):
-    torch = pytest.importorskip("torch")
-    assert tour._why_not("cupy", "cuda:0") == ""
-    assert tour._why_not("cupy", "simulated:0")
-    for available in (True, False):
-        monkeypatch.setattr(torch.cuda, "is_available", lambda here=available: here)
-        assert (tour._why_not("torch", "cuda:0") == "") == available
-        assert tour._why_not("torch", "simulated:0") == ""
-
-
 @pytest.mark.gpu
 def test_on_a_real_device(run):
     done = run("tour")

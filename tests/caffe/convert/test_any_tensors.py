@@ -23,15 +23,13 @@ VALUES = (
     | of_numpy.arrays(np.float64, of_numpy.array_shapes(max_dims=4, max_side=3))
     # Caffe's HDF5 format has a Scale's blob of the older formats with its own axis alone.
 ).filter(lambda values: values.ndim < 4 or values.shape[:3] != (1, 1, 1))
-# These two formats hold only one array.
-FORMATS = [one for one in writable_extensions() if one != ".binaryproto"]
 LAYERS = st.dictionaries(NAMES, st.lists(VALUES, max_size=3), max_size=4).filter(
     lambda layers: any(layers.values())
 )
 
 
 @settings(max_examples=60)
-@given(layers=LAYERS, formats=st.tuples(*[st.sampled_from(FORMATS)] * 2))
+@given(layers=LAYERS, formats=st.tuples(*[st.sampled_from(writable_extensions())] * 2))
 def test_they_come_back_bit_for_bit(layers, formats):
     with tempfile.TemporaryDirectory() as name:
         first, *others = [Path(name, f"{n}{x}") for n, x in enumerate((".caffemodel", *formats))]

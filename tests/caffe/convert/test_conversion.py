@@ -3,6 +3,7 @@
 import sys
 import tracemalloc
 
+import ml_dtypes
 import numpy as np
 import pytest
 import safetensors.numpy
@@ -38,14 +39,14 @@ def _names(directory):
 
 
 @pytest.mark.parametrize("extension", ["safetensors", "pt"])
-@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32", "float64"])
+@pytest.mark.parametrize("dtype", ["bfloat16", np.float16, "single", np.dtype("<f8")])
 def test_values_of_another_dtype(model, tmp_path, dtype, extension):
     need_library_of(extension)
     convert(model.path, tmp_path / f"x.{extension}", dtype=dtype)
     with open_weights(tmp_path / f"x.{extension}") as found:
         for name, was in to_tensors(model).items():
             blob = found.tensors[name]
-            assert blob.dtype.name == dtype
+            assert blob.dtype == (ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
             assert np.asarray(blob).tobytes() == np.asarray(was).astype(blob.dtype).tobytes()
 
 
@@ -123,13 +124,6 @@ def test_layers_by_pattern(model, tmp_path, patterns, names):
         assert layers_of(found) == [one for one in layers_of(model) if one[0] in names]
 
 
-@pytest.mark.parametrize("dtype", [np.float16, "half", np.dtype("<f2"), "f2"])
-def test_a_dtype_is_named_as_numpy_names_it(model, tmp_path, dtype):
-    convert(model.path, tmp_path / "x.npz", dtype=dtype)
-    with open_weights(tmp_path / "x.npz") as found:
-        assert {blob.dtype for blob in found.tensors.values()} == {np.dtype(np.float16)}
-
-
 # --- the description -----------------------------------------------------------------------------
 
 
@@ -159,9 +153,13 @@ def test_other_formats_have_tensors_alone(model, tmp_path, extension):
         ("y.npz", {"dtype": "int8"}, "expected a dtype of bfloat16"),
         ("y.npz", {"dtype": "hlaf"}, "expected a dtype of bfloat16"),
         ("y.npz", {"layers": "x*"}, "no layer is called 'x*'"),
-        ("y.binaryproto", {}, "binaryproto holds one array, got 11"),
-        ("y.npz", {"dtype": "bfloat16"}, "npz holds, float16 or float32 or float64, got bfloat16"),
-        ("y.caffemodel", {"dtype": "float16"}, "float32 or float64, got float16; choose one"),
+        ("y.binaryproto", {}, "expected a name that says the format"),
+        (
+            "y.npz",
+            {"dtype": "bfloat16"},
+            "as bfloat16; convert it to float16 or float32 or float64",
+        ),
+        ("y.caffemodel", {"dtype": "float16"}, "as float16; convert it to float32 or float64, or"),
     ],
 )
 def test_what_is_asked_for_in_vain(model, tmp_path, name, asked, reason):
@@ -177,21 +175,15 @@ def test_what_is_asked_for_in_vain(model, tmp_path, name, asked, reason):
     [
         ({"a.n": [1]}, "y.caffemodel", "tensor 'a.n' is int64"),
         ({"a.n": [1]}, "y.caffemodel.h5", "tensor 'a.n' is int64"),
-        (
-            {"a": [1j]},
-            "y.caffemodel",
-            "'a' is complex64, which caffemodel cannot hold; convert its",
-        ),
-        ({"a": [1j]}, "float32.npz", "'a' is complex64, which float32 cannot hold"),
+        ({"a": [1j]}, "y.caffemodel", "'a' is complex64, which cannot be written to caffemodel"),
+        ({"a": [1j]}, "float32.npz", "to npz as float32; convert it to float16 or float32 or"),
         ({"a//b.n": [1.0]}, "y.caffemodel.h5", "cannot hold 'data/a//b'"),
         ({"a": [1.0], "a/b": [1.0]}, "y.h5", "HDF5 cannot hold 'a'"),
         ({"a//b": [1.0]}, "y.h5", "HDF5 cannot hold"),
         ({"./b": [1.0]}, "y.h5", "HDF5 cannot hold"),
         ({"a": np.ones((1,) * 33)}, "y.h5", "y.h5: "),
-        ({"a": np.ones((1,) * 33)}, "y.binaryproto", "at most 32 axes"),
         ({"__metadata__": [1.0]}, "y.safetensors", "which is the name of its metadata"),
         ({"a\0b.weight": [1.0]}, "y.npz", "expected a name without NUL"),
-        ({"a" * 65532: [1.0]}, "y.npz", "of at most 65,531 bytes"),
         ({"n\udcffme.w": [1.0]}, "y.npz", "layer 'n\\udcffme': expected a name in UTF-8"),
         ({"n\udcffme": [1.0]}, "y.safetensors", "layer 'n\\udcffme': expected a name in UTF-8"),
     ],
@@ -211,19 +203,14 @@ def test_what_a_format_cannot_hold(tmp_path, tensors, name, reason):
     assert _names(tmp_path) == ["x.pt"]
 
 
-def test_the_longest_name_of_an_archive(tmp_path):
-    name = "a" * 65531
-    np.savez(tmp_path / "x.npz", **{name: np.ones(1)})
-    convert(tmp_path / "x.npz", tmp_path / "y.npz")
-    assert np.load(tmp_path / "y.npz").files == [name]
-
-
 @pytest.mark.parametrize("extension", ["npz", "safetensors", "caffemodel"])
 def test_texts_beside_tensors_are_left_out(tmp_path, extension):
     weights = np.arange(6, dtype="f4").reshape(2, 3)
-    np.savez(tmp_path / "x.npz", w=weights, name="run1", of=np.array([b"a", b"b"]))
+    texts = {"name": "run1", "of": np.array([b"a", b"b"]), "more": np.array([{}, None])}
+    np.savez(tmp_path / "x.npz", w=weights, **texts)
     with plan_conversion(tmp_path / "x.npz", tmp_path / f"y.{extension}", layers=["w"]) as planned:
-        assert planned.left_out == "the text 'name', and the text 'of'"
+        left_out = "the text 'name', and the text 'of', and the objects 'more'"
+        assert planned.left_out == left_out
         planned.run()
     with open_weights(tmp_path / f"y.{extension}") as found:
         (blob,) = found.tensors.values()

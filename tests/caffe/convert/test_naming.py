@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from syncblob import Layer, ModelFile, open_model
+from syncblob import Layer, ModelFile
 from syncblob.caffe.convert import from_tensors, to_tensors
 
 
@@ -119,17 +119,6 @@ def test_axes_of_the_older_formats_are_left_out_on_demand():
     squeezed["ip.weight"][0, 0] = 5
     assert model["ip"].blobs[0].data_at(0, 0, 0, 0) == 5
     assert squeezed["other.weight"] is model["other"].blobs[0]
-
-
-def test_a_real_file_of_the_older_format_in_modules(real_files):
-    torch = pytest.importorskip("torch")
-    model = open_model(real_files / "cifar10_quick_v1.caffemodel")
-    state = {name: blob.to_torch() for name, blob in to_tensors(model, squeeze=True).items()}
-    weights = state["ip1.weight"]
-    module = torch.nn.Sequential()
-    module.ip1 = torch.nn.Linear(weights.shape[1], weights.shape[0])
-    module.conv1 = torch.nn.Conv2d(3, 32, 5)
-    module.load_state_dict({name: state[name] for name in module.state_dict()})
 
 
 def test_a_scale_of_two_bottoms_only_has_a_bias():

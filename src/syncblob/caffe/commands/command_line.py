@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -30,7 +29,7 @@ _EPILOG = """\
 examples:
   syncblob tour                           see what is shared and what moves
   syncblob inspect net.caffemodel         what is in a model file
-  syncblob inspect mean.binaryproto --stats --json
+  syncblob inspect mean.binaryproto --stats
   syncblob diff before.caffemodel after.caffemodel
   syncblob convert net.caffemodel net.safetensors
 """
@@ -38,11 +37,8 @@ examples:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line, by default with the arguments of the process."""
-    given = list(sys.argv[1:] if argv is None else argv)
     parser = _parser()
-    arguments = parser.parse_args(given)
-    if "-" in given:
-        parser.error("standard input is not read; write it to a file, and give its name")
+    arguments = parser.parse_args(argv)
     if arguments.version:
         print(f"syncblob {syncblob.__version__}")  # noqa: T201  # this is its output
         return 0
@@ -50,9 +46,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.print_help()
         return 0
     try:
-        # Python has no sys.stdout if the file is closed from the start, as by ">&-".
-        if sys.stdout is None:
-            raise OSError(errno.EBADF, "standard output is closed; redirect it to /dev/null")  # noqa: TRY301  # caught below
         status: int = arguments.run(arguments)
         sys.stdout.flush()
     except BrokenPipeError:

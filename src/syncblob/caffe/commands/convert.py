@@ -13,8 +13,7 @@ SUMMARY = "convert weights to another format"
 DESCRIPTION = f"""\
 Convert a file of weights. The extension of OUT selects the format:
 {indent(fill(", ".join(writable_extensions())), "  ")}
-A .binaryproto holds one array without a name, such as a mean. OUT is replaced
-only if the conversion succeeds.
+OUT is replaced only if the conversion succeeds.
 """
 EPILOG = """\
 A .caffemodel.h5 has Caffe's layout, any other .h5 one dataset for each tensor.

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from syncblob.caffe import Layer, blob_values, equal_shapes, squeezed_blobs
+from syncblob.caffe import Layer, blob_values, equal_shapes
 from syncblob.caffe.commands.console import print_line, print_table, printable
 from syncblob.caffe.commands.contents import open_contents
 from syncblob.caffe.convert.weights import name_with_number
@@ -119,12 +119,12 @@ def compare(
     sides = _blobs(before), _blobs(after)
     for place in dict.fromkeys(place for side in sides for place in side):
         pair = [side[place] for side in sides if place in side]
-        shapes = tuple(blob.shape for blob, _ in pair)
+        shapes = tuple(blob.shape for blob in pair)
         if len(pair) == 1:
             yield Comparison(*place, "removed" if place in sides[0] else "added", shapes)
             continue
-        (ours, our_shape), (theirs, their_shape) = pair
-        if our_shape != their_shape and not equal_shapes(ours, theirs):
+        ours, theirs = pair
+        if not equal_shapes(ours, theirs):
             yield Comparison(*place, "reshaped", shapes)
             continue
         values, incomparable, maximum, largest = _distance(ours, theirs)
@@ -137,9 +137,9 @@ def compare(
         yield Comparison(*place, status, shapes, values, incomparable, *differences)
 
 
-def _blobs(layers: Iterable[Layer]) -> dict[tuple[str, int], tuple[Blob, Shape]]:
-    """Return the blobs by layer and number, each with its shape in a running net."""
-    found: dict[tuple[str, int], tuple[Blob, Shape]] = {}
+def _blobs(layers: Iterable[Layer]) -> dict[tuple[str, int], Blob]:
+    """Return the blobs by layer and number."""
+    found: dict[tuple[str, int], Blob] = {}
     numbers: Counter[str] = Counter()
     for layer in layers:
         # Formats often omit layers without blobs, so they are not counted.
@@ -148,9 +148,8 @@ def _blobs(layers: Iterable[Layer]) -> dict[tuple[str, int], tuple[Blob, Shape]]
         numbers[layer.name] += 1
         while (name := name_with_number(layer.name, numbers[layer.name]), 0) in found:
             numbers[layer.name] += 1
-        squeezed = squeezed_blobs(layer)
-        for index, (blob, in_net) in enumerate(zip(layer.blobs, squeezed, strict=True)):
-            found[name, index] = blob, in_net.shape
+        for index, blob in enumerate(layer.blobs):
+            found[name, index] = blob
     return found
 
 

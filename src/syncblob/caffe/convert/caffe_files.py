@@ -8,19 +8,17 @@ biases.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from functools import partial
 from typing import Any
 
 import numpy as np
 
-from syncblob.caffe import Layer, ModelFile, mark_legacy, open_model, read_blob
+from syncblob.caffe import Layer, ModelFile, mark_legacy, open_model
 from syncblob.caffe.convert.pytorch import flatten
 from syncblob.caffe.convert.weights import LayerWeights, Weights, for_others, name_tensors
 from syncblob.caffe.files.caffe_hdf5 import plan_edit, plan_tree, read_tree
 from syncblob.caffe.files.model import plan_new
-from syncblob.caffe.messages.fields import Write, pad_axes
+from syncblob.caffe.messages.fields import Write
 from syncblob.caffe.messages.open_file import OpenFile
-from syncblob.caffe.messages.pieces import blob_pieces, write_pieces
 from syncblob.caffe.messages.string_fields import require_type
 from syncblob.caffe.nets.layer import as_named_blob
 from syncblob.formats import Blob
@@ -104,37 +102,6 @@ def _batch_norm(each: LayerWeights, taken: set[str]) -> Iterator[LayerWeights]:
         scale = Layer(name, "Scale")
         scale.proto.scale_param.bias_term = "bias" in factors
         yield LayerWeights.of(scale, {f"{name}.{part}": blob for part, blob in factors.items()})
-
-
-# --- one array without a name ---------------------------------------------------------------------
-
-
-def read_mean(path: str) -> Weights:
-    """Open a ``.binaryproto``. Its array is called "mean", which it usually is, of a data set."""
-    layer = LayerWeights.of(Layer("mean"), {"mean": read_blob(path)})
-    return Weights(path, "binaryproto", (layer,))
-
-
-def as_mean(layers: Iterable[LayerWeights]) -> tuple[LayerWeights, ...]:
-    """Reshape images, with or without channels, to the four axes that Caffe expects of a mean."""
-    return tuple(
-        layer.with_blobs(
-            blob.reshape(pad_axes(blob.shape)) if blob.ndim in _AXES_OF_IMAGES else blob
-            for blob in layer.tensors.values()
-        )
-        for layer in layers
-    )
-
-
-def plan_mean(weights: Weights) -> Write:
-    """Plan a ``.binaryproto``, which needs exactly one tensor that a BlobProto can hold."""
-    blobs = list(weights.tensors.values())
-    if len(blobs) != 1:
-        raise ValueError(
-            f"binaryproto holds one array, got {len(blobs)}; choose a layer with one blob with "
-            f"--layers (layers=), or write a format of several, such as .npz"
-        )
-    return partial(write_pieces, blob_pieces(blobs[0], write_diff=False))
 
 
 def to_tensors(model: ModelFile, *, squeeze: bool = False) -> dict[str, Blob]:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike
 
-from syncblob.caffe import blob_values, open_solver_state, replacing
+from syncblob.caffe import blob_values, replacing
 from syncblob.caffe.convert import caffe_files, npz, pytorch, safetensors
 from syncblob.caffe.convert.weights import (
     LayerWeights,
@@ -63,7 +63,6 @@ FORMATS = {
     "npz": Format(npz.read, npz.plan),
     "torch": Format(pytorch.read, pytorch.plan),
     "hdf5": Format(caffe_files.read_hdf5, caffe_files.plan_tensors_hdf5),
-    "binaryproto": Format(caffe_files.read_mean, caffe_files.plan_mean, caffe_files.as_mean),
 }
 
 
@@ -76,9 +75,8 @@ def open_weights(path: str | os.PathLike[str]) -> Weights:
     """Open a file of any format that can be converted. The contents tell which.
 
     Supported are ``.caffemodel``, HDF5 (Caffe's layout, or any other tree of datasets),
-    ``.safetensors``, ``.npz``, and ``.pt`` and ``.pth`` saved by ``torch.save``; also
-    ``.binaryproto``, whose only array becomes a tensor ``"mean"``. Values are read on the first
-    access of a Blob.
+    ``.safetensors``, ``.npz``, and ``.pt`` and ``.pth`` saved by ``torch.save``. Values are read on
+    the first access of a Blob.
 
     Parameters
     ----------
@@ -93,10 +91,9 @@ def open_weights(path: str | os.PathLike[str]) -> Weights:
     """
     kind = format_of(path)
     if kind not in FORMATS:
-        learned = open_solver_state(path).learned_net
+        row = BY_NAME[kind]
         raise ModelFileError(
-            f"expected a file of weights, got the state of a solver, whose blobs have no names; "
-            f"the weights are in {learned or 'the .caffemodel of the same iteration'}",
+            f"expected a file of weights with names, this is {row.words}; {row.opener}",
             path=os.fspath(path),
         )
     return FORMATS[kind].read(os.fspath(path))
@@ -157,25 +154,19 @@ class Conversion(AbstractContextManager["Conversion"]):
     source, result
         The weights of the source, and as they will be written. The first access of a Blob of the
         result reads and converts it.
-    path
-        The file to write.
-    describes
-        Whether that stores types and settings of the layers.
     write
-        The function that writes it.
+        The function that writes the file.
     """
 
     source: Weights
     result: Weights
-    path: str
-    describes: bool
     write: Write
 
     @property
     def left_out(self) -> str:
         """A text on what the file will lack, such as types of layers; often ``""``."""
         lost = list(self.source.others)
-        if self.describes:
+        if BY_NAME[self.result.kind].describes:
             return ", and ".join(lost)
         lost += [f"{field.name} of the net" for field, _ in self.source.settings.ListFields()]
         layers = [each.layer for each in self.result.layers]
@@ -218,7 +209,8 @@ class Conversion(AbstractContextManager["Conversion"]):
         ModelFileError
             If the source is damaged.
         """
-        with _refusals(self.path), replacing(self.path) as temporary:
+        path = self.result.path
+        with _refusals(path), replacing(path) as temporary:
             self.write(temporary)
 
     def close(self) -> None:
@@ -233,7 +225,7 @@ def _plan(
     source: Weights,
     path: str,
     *,
-    asked: str | None = None,
+    asked: DType | None = None,
     patterns: Collection[str] = (),
     keeps: bool = False,
 ) -> Conversion:
@@ -256,7 +248,7 @@ def _plan(
             )
         if keeps:
             result.metadata, result.file = source.metadata, source.file
-        return Conversion(source, result, path, target.describes, kind.plan(result))
+        return Conversion(source, result, kind.plan(result))
 
 
 def _convert(name: str, blob: Blob, dtype: DType) -> Blob:
@@ -339,19 +331,13 @@ def plan_conversion(
     Parameters and errors are those of `convert`.
     """
     path = os.fspath(path)
-    target = _target(path)
+    _target(path)
     asked = None
     if dtype is not None:
         with contextlib.suppress(TypeError):
-            asked = as_dtype(dtype).name
-        if asked not in DTYPES:
+            asked = as_dtype(dtype)
+        if asked is None or asked.name not in DTYPES:
             raise ConversionError(f"expected a dtype of {', '.join(DTYPES)}, got {dtype!r}")
-        if asked not in target.dtypes:
-            raise ConversionError(
-                f"{path}: expected a dtype that {target.name} holds, "
-                f"{' or '.join(one for one in DTYPES if one in target.dtypes)}, got {asked}; "
-                f"choose one of these, or write another format, such as .safetensors"
-            )
     weights = open_weights(source)
     patterns = [layers] if isinstance(layers, str) else layers
     try:
@@ -388,12 +374,6 @@ def _refusals(path: str) -> Iterator[None]:
 
 
 def _choose(weights: Weights, patterns: Collection[str]) -> Iterable[LayerWeights]:
-    def is_chosen(name: str) -> bool:
-        return not patterns or any(fnmatchcase(name, pattern) for pattern in patterns)
-
-    for name, why in weights.unreadable.items():
-        if is_chosen(name.rpartition(".")[0] or name):
-            raise ModelFileError(why, path=weights.path)
     names = [each.layer.name for each in weights.layers]
     for pattern in patterns:
         if not any(fnmatchcase(name, pattern) for name in names):
@@ -401,26 +381,27 @@ def _choose(weights: Weights, patterns: Collection[str]) -> Iterable[LayerWeight
                 f"{weights.path}: no layer is called {pattern!r}; the first ones are "
                 f"{', '.join(names[:8])}"
             )
-    return tuple(each for each in weights.layers if is_chosen(each.layer.name))
-
-
-def _stored_dtype(name: str, found: DType, asked: str | None, target: FileType) -> DType:
-    """Return the dtype with which a tensor is written."""
-    if asked is not None:
-        if found.kind == "c":
-            raise ConversionError(f"tensor {name!r} is {found}, which {asked} cannot hold")
-        return as_dtype(asked)
-    if found.name in target.dtypes:
-        return found
-    narrow = found == np.float16 or is_bfloat16(found)
-    if narrow and "float16" not in target.dtypes:  # Caffe's formats hold float32 and float64
-        return np.dtype(np.float32)
-    advice = (
-        "convert its real and imaginary parts, or write .npz"
-        if found.kind == "c"
-        else "convert it, with dtype float32 for example"
+    return tuple(
+        each
+        for each in weights.layers
+        if not patterns or any(fnmatchcase(each.layer.name, pattern) for pattern in patterns)
     )
-    raise ConversionError(f"tensor {name!r} is {found}, which {target.name} cannot hold; {advice}")
+
+
+def _stored_dtype(name: str, found: DType, asked: DType | None, target: FileType) -> DType:
+    """Return the dtype with which a tensor is written."""
+    wanted = found if asked is None else asked
+    if wanted.name in target.dtypes and (found.kind != "c" or wanted.kind == "c"):
+        return wanted
+    narrow = found == np.float16 or is_bfloat16(found)
+    if asked is None and narrow and "float16" not in target.dtypes:
+        return np.dtype(np.float32)  # Caffe's formats hold float32 and float64
+    held = " or ".join(one for one in DTYPES if one in target.dtypes)
+    parts = ", real and imaginary parts one by one" * (found.kind == "c")
+    raise ConversionError(
+        f"tensor {name!r} is {found}, which cannot be written to {target.name} as {wanted}; "
+        f"convert it to {held}{parts}, or write another format, such as .npz"
+    )
 
 
 def _cast(name: str, values: Array, dtype: DType) -> Array:

@@ -127,7 +127,7 @@ def _entry(
             why = "is truncated"
         else:
             return shape, dtype, _in_file(dtype, tensor, offset)
-    return ModelFileError(f"tensor {name!r} {why}; save a dense tensor", path=file.path)
+    raise ModelFileError(f"tensor {name!r} {why}; save a dense tensor", path=file.path)
 
 
 def _in_file(name: str, tensor: Any, offset: int) -> Any:
@@ -261,15 +261,11 @@ def _is_extra_state(name: str) -> bool:
 def find_net(loaded: Mapping[Any, Any], is_tensor: Callable[[Any], bool]) -> Found:
     """Return the tensors of the only net, or of that with the usual key; else all tensors."""
     loose = [name for name, value in loaded.items() if is_tensor(value)]
-    nets, mixed = {}, []
+    nets = {}
     for name, value in loaded.items():
-        if isinstance(value, Mapping):
-            try:
-                if (found := flatten(value, is_tensor)).tensors:
-                    nets[name] = found
-            except (TypeError, ValueError):
-                if any(map(is_tensor, value.values())):
-                    mixed.append(f"{name!r}, which has tensors and other entries")
+        with contextlib.suppress(TypeError, ValueError):
+            if isinstance(value, Mapping) and (found := flatten(value, is_tensor)).tensors:
+                nets[name] = found
     if not nets or _has_names_of_a_net(loose):
         # It is a state_dict; or this raises the error that names an entry.
         return flatten(loaded, is_tensor)
@@ -277,9 +273,8 @@ def find_net(loaded: Mapping[Any, Any], is_tensor: Callable[[Any], bool]) -> Fou
     if only == _USUAL_KEY or (len(nets) == 1 and _has_names_of_a_net(loaded[only])):
         net = nets.pop(only)
         others = [f"the tensor {name!r}" for name in loose] + [f"the net {name!r}" for name in nets]
-        return Found(net.tensors, (*net.others, *others, *mixed))
-    found = flatten({name: loaded[name] for name in (*nets, *loose)}, is_tensor)
-    return found._replace(others=(*found.others, *mixed))
+        return Found(net.tensors, (*net.others, *others))
+    return flatten({name: loaded[name] for name in (*nets, *loose)}, is_tensor)
 
 
 def _has_names_of_a_net(part: Iterable[Any]) -> bool:

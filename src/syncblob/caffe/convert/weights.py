@@ -30,10 +30,9 @@ from syncblob.errors import ModelFileError
 from syncblob.formats import Blob, as_dtype, as_shape
 
 Read = Callable[[], Array]
-# A tensor, the error of one that a Blob cannot hold, or the shape and the dtype of one and its
-# values: their offset in the file, if they are in C's order, or where else they are, or a
-# function that returns an array of this shape.
-Entry = Blob | ModelFileError | tuple[Iterable[int], DTypeLike, int | Values | Read]
+# A tensor, or the shape and the dtype of one and its values: their offset in the file, if they are
+# in C's order, or where else they are, or a function that returns an array of this shape.
+Entry = Blob | tuple[Iterable[int], DTypeLike, int | Values | Read]
 
 
 class LayerWeights(NamedTuple):
@@ -98,9 +97,6 @@ class Weights(AbstractContextManager["Weights"]):
         The settings of the net, a message without name and layers.
     others
         What else the file has that is not converted, in words, such as ``"the link 'a'"``.
-    unreadable
-        The names of tensors that a Blob cannot hold, such as those of float8, and why. Their layers
-        are left out.
     metadata
         The metadata of a ``.safetensors`` file, which `save_weights` writes again.
     file
@@ -113,7 +109,6 @@ class Weights(AbstractContextManager["Weights"]):
     name: str = ""
     settings: NetParameter = field(default_factory=NetParameter)
     others: tuple[str, ...] = ()
-    unreadable: dict[str, str] = field(default_factory=dict)
     metadata: dict[str, str] = field(default_factory=dict)
     file: FileReference | None = None
     _held: OpenFile | None = field(default=None, init=False)
@@ -132,24 +127,17 @@ class Weights(AbstractContextManager["Weights"]):
         """Make weights of the tensors of a file, or of none, by name.
 
         `layers` have no blobs, and are given with the names of their tensors; by default, the names
-        tell. Layers with a tensor that a Blob cannot hold are left out; if none is left, the reason
-        is raised.
+        tell.
         """
         if layers is None:
             layers = [(Layer(name, type_), names) for name, type_, names in group_names(entries)]
-        found = []
-        errors: dict[str, ModelFileError] = {}
-        for layer, names in layers:
-            tensors = {name: _tensor(name, entries[name], path, file) for name in names}
-            blobs = {name: each for name, each in tensors.items() if isinstance(each, Blob)}
-            if len(blobs) == len(tensors):
-                found.append(LayerWeights.of(layer, blobs))
-            errors |= {name: e for name, e in tensors.items() if isinstance(e, ModelFileError)}
-        if errors and not found:
-            raise next(iter(errors.values()))
-        unreadable = {name: error.message for name, error in errors.items()}
-        reference = None if file is None else file.reference
-        return cls(path, kind, tuple(found), unreadable=unreadable, file=reference, **facts)
+        found = tuple(
+            LayerWeights.of(
+                layer, {name: _tensor(name, entries[name], path, file) for name in names}
+            )
+            for layer, names in layers
+        )
+        return cls(path, kind, found, file=None if file is None else file.reference, **facts)
 
     @property
     def tensors(self) -> Mapping[str, Blob]:
@@ -230,19 +218,18 @@ def squeeze(layers: Iterable[LayerWeights]) -> list[LayerWeights]:
 # --- Blobs whose values are read from a file on first access --------------------------------------
 
 
-def _tensor(name: str, entry: Entry, path: str, file: Any) -> Blob | ModelFileError:
-    """Return the Blob of an entry, or the error if Blobs do not support its shape or dtype."""
+def _tensor(name: str, entry: Entry, path: str, file: Any) -> Blob:
     if not isinstance(entry, tuple):
         return entry
     dims, dtype, values = entry
     try:
         native = as_dtype(dtype.newbyteorder("=") if isinstance(dtype, np.dtype) else dtype)
-    except TypeError:
-        return ModelFileError(
+    except TypeError as error:
+        raise ModelFileError(
             f"tensor {name!r} has dtype {dtype}, which a Blob cannot hold; write it as float32, "
             f"for example, with the library that wrote the file",
             path=path,
-        )
+        ) from error
     try:
         shape = as_shape(dims, native.itemsize)
         if isinstance(values, int):
@@ -252,7 +239,7 @@ def _tensor(name: str, entry: Entry, path: str, file: Any) -> Blob | ModelFileEr
         index = BlobIndex(shape, legacy=False, data=values, diff=None, of_caffe=False)
         return lazy_blob(file, index)
     except (TypeError, ValueError) as error:
-        return ModelFileError(f"tensor {name!r}: {error}", path=path)
+        raise ModelFileError(f"tensor {name!r}: {error}", path=path) from error
 
 
 def blob_from(read: Read, shape: Shape, dtype: DType) -> Blob:

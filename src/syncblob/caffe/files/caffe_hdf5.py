@@ -116,7 +116,7 @@ def read_state(file: OpenFile, *, complete: bool = False) -> dict[str, Any]:
         }
 
 
-def read_tree(file: OpenFile) -> tuple[dict[str, Dataset | ModelFileError], list[str]] | None:
+def read_tree(file: OpenFile) -> tuple[dict[str, Dataset], list[str]] | None:
     """Find the datasets of a file in any layout but that of a ``.caffemodel.h5``."""
     with _open(file) as h5:
         h5.left_out = others = []
@@ -129,10 +129,11 @@ def read_tree(file: OpenFile) -> tuple[dict[str, Dataset | ModelFileError], list
             for name, datasets in groups
             for key, dataset in datasets.items()
         }
-        texts = [name for name, found in tree.items() if h5.h5py.check_string_dtype(found.dtype)]
-        others += [f"the text {name!r}" for name in texts]
-        for name in texts:
-            del tree[name]
+        for name, dataset in [*tree.items()]:
+            if dataset.dtype.kind in "SO" or dataset.shape is None:
+                is_text = h5.h5py.check_string_dtype(dataset.dtype)
+                others.append(f"the {'text' if is_text else 'dataset without numbers'} {name!r}")
+                del tree[name]
         return {name: h5.dataset(dataset) for name, dataset in tree.items()}, others
 
 
@@ -241,10 +242,8 @@ class _Walk:
         self.left_out.append(f"the link {self.place or name!r}")
         return None
 
-    def dataset(self, dataset: Any) -> Dataset | ModelFileError:
+    def dataset(self, dataset: Any) -> Dataset:
         """Describe a dataset that need not be a blob."""
-        if dataset.shape is None:
-            return self.error(f"dataset {dataset.name!r} has no values")
         dtype = dataset.dtype
         return dataset.shape, dtype, self._values(dataset, dtype, harmless=_HARMLESS)
 

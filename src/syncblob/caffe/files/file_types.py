@@ -26,8 +26,7 @@ HEAD = 4096
 ALL_DTYPES = frozenset((*NAMES, "bfloat16"))
 
 _CONVERTED = (
-    "syncblob.caffe.convert.convert and the command 'syncblob convert' make one of a .caffemodel "
-    "or a .binaryproto"
+    "syncblob.caffe.convert.convert and the command 'syncblob convert' make one of a .caffemodel"
 )
 _ELSEWHERE = "save its weights as .safetensors or .npz with its own library"
 _HDF5 = b"\x89HDF\r\n\x1a\n"

@@ -194,11 +194,8 @@ class ModelFile(MutableMapping[str, Layer]):
         """Compute the shapes of the layers' outputs and weights, as Caffe would allocate them.
 
         Reads no values, runs nothing, and does not change the model. Some types of forks have
-        shapes too: Axpy, BN, ConvolutionDepthwise, Correlation, DepthwiseConvolution,
-        DetectionOutput, Interp, Normalize, PSROIPooling, Permute, PriorBox, Proposal (and py-
-        faster-rcnn's ProposalLayer), ROIPooling, ReLU6, Reorg, Resample, ShuffleChannel and
-        Upsample. If their settings matter, read the definition by ``read_prototxt(path,
-        forks=True)``.
+        shapes too: DepthwiseConvolution, and Interp, Normalize, Permute, PriorBox and ROIPooling in
+        a definition that ``read_prototxt(path, forks=True)`` has read.
 
         Parameters
         ----------

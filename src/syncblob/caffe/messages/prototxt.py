@@ -64,10 +64,9 @@ def read_prototxt(
     forks
         Whether to apply the rules of well-known forks. ``ceil_mode`` of a pooling becomes
         ``round_mode``; ``hole``, ``hole_h`` and ``hole_w`` of a convolution become ``dilation``.
-        ``pad_type``, and the settings of the types BN, Correlation, DetectionOutput, Interp,
-        Normalize, PSROIPooling, Permute, PriorBox, ROIPooling, ReLU6, Reorg, Resample,
-        ShuffleChannel and Upsample, are kept for `ModelFile.infer_shapes` as unknown fields of the
-        layer, which `write_prototxt` has no names for.
+        The settings of the types Interp, Normalize, Permute, PriorBox and ROIPooling are kept for
+        `ModelFile.infer_shapes` as unknown fields of the layer, which `write_prototxt` has no names
+        for.
 
     Raises
     ------
@@ -225,8 +224,8 @@ def _explain(error: text_format.ParseError, lines: list[str], kind: type[M]) -> 
 _FIRST_NUMBER = 10_000
 """Caffe's messages have smaller numbers of fields and of enum values."""
 _FORK_FIELDS = {
-    "PoolingParameter": ("ceil_mode", "pad_type"),  # of synopsys-caffe
-    "ConvolutionParameter": ("hole", "hole_h", "hole_w", "pad_type"),  # the first three of DeepLab
+    "PoolingParameter": ("ceil_mode",),
+    "ConvolutionParameter": ("hole", "hole_h", "hole_w"),  # of DeepLab
 }
 
 
@@ -242,8 +241,6 @@ def twin(name: str, *, forks: bool, values: tuple[tuple[str, str], ...] = ()) ->
     if forks:
         settings = messages[ForkLayer.DESCRIPTOR.name].field
         for number, field in enumerate(settings, _FIRST_NUMBER):
-            if field.name == "pad_type":
-                continue
             messages["LayerParameter"].field.add().MergeFrom(field)
             messages["LayerParameter"].field[-1].number = number
         for kind, names in _FORK_FIELDS.items():
@@ -268,8 +265,8 @@ def twin(name: str, *, forks: bool, values: tuple[tuple[str, str], ...] = ()) ->
 
 def translate(net: Any) -> list[bytes]:
     """Replace the fields of forks in a twin of a NetParameter by Caffe's own."""
-    if any(_translate(layer) for layer in net.layers):
-        raise ValueError("expected no pad_type in layers {}; write the layer as layer {}")
+    for layer in net.layers:
+        _translate(layer)
     return [_translate(layer) for layer in net.layer]
 
 
@@ -284,8 +281,6 @@ def _translate(layer: Any) -> bytes:
             found = {name: getattr(value, name) for name in names if value.HasField(name)}
             for name in found:
                 value.ClearField(name)
-            if "pad_type" in found:
-                kept.pad_type = found["pad_type"]
             if "ceil_mode" in found and not value.HasField("round_mode"):
                 modes = PoolingParameter.FLOOR, PoolingParameter.CEIL
                 value.round_mode = modes[found["ceil_mode"]]

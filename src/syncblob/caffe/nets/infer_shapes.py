@@ -43,30 +43,25 @@ class NetShapes:
     missing
         The blobs whose shapes must be given, by name, each with the reason. Shapes that follow from
         these are not known either.
-    weights
-        The shapes of the weights of each layer, in their order, after those of the layer for the
-        inputs of the net itself, if it has some.
     """
 
     blobs: dict[str, Shape]
     params: dict[str, tuple[Shape, ...]]
     missing: dict[str, str] = field(default_factory=dict)
-    weights: tuple[tuple[Shape, ...], ...] = ()
 
 
 def infer_shapes(layers: Iterable[Layer], shapes: Given) -> NetShapes:
     net = _Net(layers, shapes)
     params: dict[str, tuple[Shape, ...]] = {}
     named: dict[str, Shape] = {}
-    weights = []
     for layer, expected in net.steps():
-        weights.append(tuple(_shape_of(blob.dims) for blob in expected or ()))
-        for number, shape in enumerate(weights[-1]):
+        shapes_of_blobs = tuple(_shape_of(blob.dims) for blob in expected or ())
+        for number, shape in enumerate(shapes_of_blobs):
             if name := param_name(layer, number):
                 _require_shareable(layer, number, shape, named.setdefault(name, shape))
         if expected:
-            params.setdefault(layer.name, weights[-1])
-    return NetShapes(net.blobs, params, net.missing, tuple(weights))
+            params.setdefault(layer.name, shapes_of_blobs)
+    return NetShapes(net.blobs, params, net.missing)
 
 
 def computed_blobs(layers: Iterable[Layer]) -> dict[str, list[ExpectedBlob]]:

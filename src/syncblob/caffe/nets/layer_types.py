@@ -95,13 +95,6 @@ class LayerType(NamedTuple):
 # --- what other modules ask -----------------------------------------------------------------------
 
 
-def type_of(layer: LayerParameter) -> LayerType | None:
-    """Return what is known of the type of a layer: of Caffe's, and of some of forks."""
-    if layer.type == "Python" and layer.python_param.layer == "ProposalLayer":
-        return _TYPES["Proposal"]
-    return _TYPES.get(layer.type)
-
-
 def fork_settings(layer: LayerParameter) -> ForkLayer:
     """Return the settings of forks among the unknown fields of a layer."""
     return ForkLayer.FromString(layer.SerializePartialToString())
@@ -109,25 +102,25 @@ def fork_settings(layer: LayerParameter) -> ForkLayer:
 
 def why_unknown(layer: LayerParameter) -> str:
     """Return why the shapes of the tops do not follow from those of the bottoms; else ``""``."""
-    kind = type_of(layer)
-    if layer.type == "Python" and kind is None:
-        return "its shapes are in its Python code"
-    if kind is None and layer.type:
-        return "its type is not one of Caffe's"
-    if kind is None:
-        return "the file does not say its type; a .caffemodel or a .prototxt does"
-    if not kind.needs or fork_settings(layer).HasField(kind.needs):
+    kind = _TYPES.get(layer.type)
+    if kind is not None and kind.needs and not fork_settings(layer).HasField(kind.needs):
+        return f"its {kind.needs} is missing; read_prototxt(path, forks=True) reads it"
+    if kind is not None:
         return ""
-    return f"its {kind.needs} is missing; read_prototxt(path, forks=True) reads it"
+    if layer.type == "Python":
+        return "its shapes are in its Python code"
+    if layer.type:
+        return "its type is not one of Caffe's"
+    return "the file does not say its type; a .caffemodel or a .prototxt does"
 
 
 def top_shapes(
     layer: LayerParameter, bottoms: Sequence[Shape] | None, first: Shape | None = None
 ) -> Sequence[Partial | None]:
     """Return the shapes of the tops of a layer; None for unknown ones."""
-    kind = type_of(layer)
-    if kind is None or why_unknown(layer):
+    if why_unknown(layer):
         return [None] * len(layer.top)
+    kind = _TYPES[layer.type]
     _require_number("bottoms", len(layer.bottom), kind.fewest, kind.most)
     if bottoms is None:
         return [None] * len(layer.top)
@@ -143,8 +136,10 @@ def expected_blobs(
     layer: LayerParameter, bottoms: Sequence[Shape] | None = None
 ) -> list[ExpectedBlob] | None:
     """Return the blobs that a layer has after training; None if its type is unknown."""
-    kind = type_of(layer)
-    return None if kind is None else kind.blobs(kind.settings_of(layer), *bottoms or ())
+    if why_unknown(layer):
+        return None
+    kind = _TYPES[layer.type]
+    return kind.blobs(kind.settings_of(layer), *bottoms or ())
 
 
 def require_blob(shape: Shape) -> None:
@@ -284,11 +279,6 @@ def _convolve(settings: Any, image: Shape, *, spreads: bool = False) -> Shape:
     return _as_image(dims)
 
 
-def _divide_up(image: Shape, strides: list[int]) -> Shape:
-    """Return the size with the padding of TensorFlow's SAME, pad_type 1 of synopsys-caffe."""
-    return tuple(-(-size // stride) for size, stride in zip(image, strides, strict=True))
-
-
 def _convolution(layer: LayerParameter, first: Shape, *others: Shape) -> list[Shape]:
     settings = layer.convolution_param
     axis = _axis_of(settings.axis, first)
@@ -299,10 +289,7 @@ def _convolution(layer: LayerParameter, first: Shape, *others: Shape) -> list[Sh
         "num_output and channels that are multiples of group, and not 0",
         *(outputs, channels, group),
     )
-    image, spreads = first[axis + 1 :], layer.type == "Deconvolution"
-    dims = _convolve(settings, image, spreads=spreads)
-    if not spreads and fork_settings(layer).pad_type:
-        dims = _divide_up(image, _of_axes(settings, "stride", len(image), 1))
+    dims = _convolve(settings, first[axis + 1 :], spreads=layer.type == "Deconvolution")
     return [(*first[:axis], outputs, *dims)] * (1 + len(others))
 
 
@@ -346,8 +333,6 @@ def _pooling(layer: LayerParameter, bottom: Shape) -> list[Shape]:
     _expect(windows, "kernel_size and stride above 0", kernel, stride)
     if settings.global_pooling:
         pooled: Shape = (1, 1)
-    elif fork_settings(layer).pad_type:
-        pooled = _divide_up(bottom[2:], stride)
     else:
         floor = settings.round_mode == settings.FLOOR
         pooled = _pool(bottom[2:], kernel, stride, pad, floor=floor)
@@ -496,9 +481,11 @@ def _broadcast(layer: LayerParameter, first: Shape, *others: Shape) -> list[Shap
 def _broadcast_blobs(layer: LayerParameter, *bottoms: Shape) -> list[ExpectedBlob] | None:
     """Return factors, offsets or both. A second bottom replaces the first of them."""
     (of_scale, settings), has_other = _broadcast_settings(layer), len(layer.bottom) > 1
-    if has_other and not of_scale:
+    if has_other and not (of_scale and settings.bias_term):
         return []
-    count = len(bottoms[1]) if len(bottoms) > 1 else settings.num_axes
+    if has_other and not bottoms:
+        return None
+    count = len(bottoms[1]) if has_other else settings.num_axes
     dims: Partial = (None,) * count
     if bottoms:
         axis = _axis_of(settings.axis, bottoms[0]) if count else 0
@@ -679,54 +666,6 @@ def _images(layer: LayerParameter) -> list[Partial]:
 # --- types of forks -------------------------------------------------------------------------------
 
 
-def _depthwise(settings: Any, bottom: Shape) -> list[Shape]:
-    # farmingyard/caffe-mobilenet, conv_dw_layer.cpp: num_output, group and axis have no effect.
-    num, channels, *image = _sides(bottom)
-    return [(num, channels, *_convolve(settings, tuple(image)))]
-
-
-def _depthwise_blobs(settings: Any, *bottoms: Shape) -> list[ExpectedBlob]:
-    kernel = _of_axes(settings, "kernel_size", 2)
-    return _weight_and_bias(settings, (_channels(bottoms), 1, *kernel), _channels(bottoms))
-
-
-def _normalize(layer: LayerParameter, bottom: Shape) -> list[Shape]:
-    # weiliu89/caffe, branch ssd, and happynear/caffe-windows: normalize_layer.cpp.
-    _axis_of(1, bottom)
-    num, channels, *image = _sides(bottom)
-    if _of_caffe_windows(layer):
-        return [(num, channels, *image), (num, 1, *image)]
-    return [bottom]
-
-
-def _of_caffe_windows(layer: LayerParameter) -> bool:
-    """Return whether a Normalize is that of happynear/caffe-windows, which has no blobs."""
-    return len(layer.top) > 1 or fork_settings(layer).HasField("normalize_param")
-
-
-def _normalize_blobs(layer: LayerParameter, *bottoms: Shape) -> list[ExpectedBlob] | None:
-    if _of_caffe_windows(layer):
-        return []
-    fork = fork_settings(layer)
-    if not fork.HasField("norm_param"):
-        return None  # the definition may have been read without the settings of forks
-    return _factors(fork.norm_param, *bottoms, name="scale_filler", default=1.0)
-
-
-def _bn_blobs(layer: LayerParameter, *bottoms: Shape) -> list[ExpectedBlob] | None:
-    """Return slope and bias; and mean and variance, but not in SegNet. TSN has (1, channels)."""
-    # hszhao/PSPNet, yjxiong/caffe and alexgkendall/caffe-segnet: bn_layer.cpp.
-    if not fork_settings(layer).HasField("bn_param"):
-        return None  # the definition may have been read without the settings of forks
-    settings = fork_settings(layer).bn_param
-    fillers: tuple[FillerParameter | float | None, ...]
-    fillers = settings.slope_filler, settings.bias_filler, None, 1.0 if settings.frozen else None
-    if any(map(settings.HasField, ("scale_filler", "shift_filler", "bn_mode"))):
-        fillers = settings.scale_filler, settings.shift_filler
-    dims = (1, _channels(bottoms), 1, 1)
-    return [ExpectedBlob(dims, filler, repeats=True) for filler in fillers]
-
-
 def _permute(settings: Any, bottom: Shape) -> list[Shape]:
     # weiliu89/caffe, branch ssd: permute_layer.cpp.
     order = list(settings.order)
@@ -776,74 +715,10 @@ def _roi_pooling(settings: Any, bottom: Shape, regions: Shape) -> list[Shape]:
     return [(_sides(regions)[0], _sides(bottom)[1], *dims)]
 
 
-def _reorg(settings: Any, bottom: Shape) -> list[Shape]:
-    # eric612/MobileNet-YOLO, reorg_layer.cpp.
-    num, channels, height, width = _sides(bottom)
-    step = settings.stride
-    _expect(step > 0, "a stride of 1 or more", step)
-    if settings.reverse:
-        return [(num, channels // step**2, height * step, width * step)]
-    return [(num, channels * step**2, height // step, width // step)]
-
-
-def _upsample(settings: Any, bottom: Shape, mask: Shape | None = None) -> list[Shape]:
-    if mask is None:
-        # eric612/MobileNet-YOLO, upsample_layer.cpp.
-        _axis_of(1, bottom)
-        scale = settings.scale if settings.HasField("scale") else 1
-        return [(*bottom[:-2], *(size * scale for size in bottom[-2:]))]
-    # alexgkendall/caffe-segnet, upsample_layer.cpp.
-    _require_axes(bottom, LEGACY_AXES)
-    _expect(bottom == mask, "a mask of the shape of the first bottom", bottom, mask)
-    image = settings.upsample_h, settings.upsample_w
-    if not all(image):
-        scale = settings.scale if settings.HasField("scale") else 2
-        height, width = settings.scale_h or scale, settings.scale_w or scale
-        image = bottom[2] * height - settings.pad_out_h, bottom[3] * width - settings.pad_out_w
-    _expect(min(image) > 0, "height and width above 0", image)
-    return [(*bottom[:2], *image)]
-
-
-def _correlation(settings: Any, first: Shape, second: Shape) -> list[Shape]:
-    # lmb-freiburg/flownet2, correlation_layer.cpp.
-    num, channels, *image = _sides(first)
-    _expect([channels, *image] == _sides(second)[1:], "bottoms of one shape", first, second)
-    kernel, step = settings.kernel_size, settings.stride_1
-    fits = kernel % 2 and step and settings.stride_2
-    _expect(fits, "an odd kernel_size and strides of 1 or more", kernel, step)
-    border = 2 * (settings.max_displacement + (kernel - 1) // 2 - settings.pad)
-    dims = [-(-(size - border) // step) for size in image]
-    _expect(min(dims) > 0, f"an image larger than the border, {border}", image)
-    width = 2 * (settings.max_displacement // settings.stride_2) + 1
-    return [(num, width**2, *dims)]
-
-
-def _resample(settings: Any, bottom: Shape, like: Shape | None = None) -> list[Shape]:
-    # lmb-freiburg/flownet2, resample_layer.cpp.
-    image = [settings.height, settings.width] if like is None else _sides(like)[2:]
-    _expect(min(image) > 0, "height and width above 0", image)
-    return [(*_sides(bottom)[:2], *image)]
-
-
-def _psroi_pooling(settings: Any, bottom: Shape, regions: Shape) -> list[Shape]:
-    # daijifeng001/caffe-rfcn, psroi_pooling_layer.cpp.
-    outputs, size = settings.output_dim, settings.group_size
-    fits = min(outputs, size) > 0 and _sides(bottom)[1] == outputs * size**2
-    _expect(fits, "output_dim * group_size**2 channels", bottom, outputs, size)
-    return [(_sides(regions)[0], outputs, size, size)]
-
-
-def _axpy(_layer: object, scale: Shape, x: Shape, y: Shape) -> list[Shape]:
-    # hujie-frank/SENet, axpy_layer.cpp.
-    fits = x == y and scale[:2] == x[:2] and set(scale[2:]) <= {1}
-    _expect(fits, "two bottoms of one shape, after one factor for each channel", scale, x, y)
-    return [x]
-
-
 # --- the table ------------------------------------------------------------------------------------
 
 _NEURONS = """
-    AbsVal BNLL Clip Dropout ELU Exp LRN Log Power ReLU ReLU6 Sigmoid Softmax Swish TanH Threshold
+    AbsVal BNLL Clip Dropout ELU Exp LRN Log Power ReLU Sigmoid Softmax Swish TanH Threshold
 """
 _LOSSES = "EuclideanLoss HingeLoss MultinomialLogisticLoss SigmoidCrossEntropyLoss"
 _TYPES = {
@@ -911,26 +786,12 @@ _TYPES = {
     "Split": LayerType(lambda layer, bottom: [bottom] * len(layer.top), fewest_tops=1),
     "Tile": LayerType(_tile, "tile_param"),
     # Types of forks.
-    "Axpy": LayerType(_axpy, "", 3, 3),
-    "BN": LayerType(_same_with_channels, blobs=_bn_blobs),
-    "ConvolutionDepthwise": LayerType(_depthwise, "convolution_param", blobs=_depthwise_blobs),
-    "Correlation": LayerType(_correlation, "correlation_param", 2, 2),
-    # weiliu89/caffe, branch ssd: detection_output_layer.cpp. The number is known at run time only.
-    "DetectionOutput": LayerType(lambda *_: [(1, 1, 1, 7)], "", 3, 4),
     "Interp": LayerType(_interp, "interp_param"),
-    "Normalize": LayerType(_normalize, fewest_tops=1, blobs=_normalize_blobs),
-    "PSROIPooling": LayerType(_psroi_pooling, "psroi_pooling_param", 2, 2),
+    # weiliu89/caffe, branch ssd: normalize_layer.cpp.
+    "Normalize": LayerType(
+        _same_with_channels, "norm_param", blobs=partial(_factors, name="scale_filler", default=1.0)
+    ),
     "Permute": LayerType(_permute, "permute_param"),
     "PriorBox": LayerType(_prior_box, "prior_box_param", 2, 2),
-    # rbgirshick/py-faster-rcnn, lib/rpn/proposal_layer.py, and synopsys-caffe, proposal_layer.cpp.
-    # The number of regions is known at run time only.
-    "Proposal": LayerType(
-        lambda layer, *_: [(1, 5) if layer.type == "Python" else (1, 1, 1, 5), (1, 1, 1, 1)],
-        *("", 3, 3, 1),
-    ),
     "ROIPooling": LayerType(_roi_pooling, "roi_pooling_param", 2, 2),
-    "Reorg": LayerType(_reorg, "reorg_param"),
-    "Resample": LayerType(_resample, "resample_param", 1, 2),
-    "ShuffleChannel": LayerType(lambda _, bottom: [tuple(_sides(bottom))]),
-    "Upsample": LayerType(_upsample, "upsample_param", 1, 2),
 }

@@ -121,7 +121,7 @@ def host_alias(blob: BlobCore, place: int, noted: NotedPlace | None) -> torch.Te
     layout: Any = blob.known_layout
     if place == HOST_DIFF:
         memory = blob.diff_memory()
-        if shortcut.buffer is not memory.buffers.windows[Side.HOST].whole:
+        if shortcut.buffer is not memory.whole[Side.HOST]:
             # The Blob has another diff now, because its base shares one.
             return None
     array = exported.view()
@@ -186,7 +186,7 @@ def loan_of(x: BlobCore, home: Home, reason: str) -> Loan | None:
         # Asks for the shortcut again.
         x.keep_arrays(place, x.memory)
         kept = x.accessor_arrays[place]
-    whole = x.memory.buffers.windows[x.memory.side_of(home)].whole
+    whole = x.memory.whole[x.memory.side_of(home)]
     # Beside an alias, it may stay unreadable. Another thread may have replaced the buffer.
     if kept is None or not (
         kept.shortcut.readable or (kept.shortcut.buffer is whole and whole is not None)

@@ -41,7 +41,12 @@ from syncblob.caffe.nets.layer import Layer, LayerBlobs, own_copy, serialise
 
 _RUN = "use PyTorch's functions for its layers: see 'Running nets' in the documentation"
 # What to use in place of attributes of pycaffe's Net.
-_IN_PLACE_OF = {"forward": _RUN, "save": "use syncblob.save_model(model, path)"}
+_IN_PLACE_OF = {
+    "blobs": f"model[name].blobs has the weights of a layer, model.infer_shapes().blobs the shapes "
+    f"of the results. For the results, {_RUN}",
+    "forward": _RUN,
+    "save": "use syncblob.save_model(model, path)",
+}
 
 
 class ModelFile(MutableMapping[str, Layer]):

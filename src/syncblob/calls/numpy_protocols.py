@@ -140,7 +140,7 @@ def _plan_of_function(rules: tables.Rules, kinds: Kinds) -> Callable[..., Any]:
         elif function in tables.OF_ATTRIBUTES:
             # NumPy returns an attribute of its argument: of the Blob itself.
             return lambda _like, *values: rules.native(*values)
-        elif function in tables.VIEWS and "out" not in kinds:
+        elif function in (tables.VIEWS if rest else tables.VIEWS_OF_ONE) and "out" not in kinds:
             return plan_of_view(rules, kinds)
         elif first == 0:
             rules = rules._replace(native=tables.METHODS.get(function, rules.native))

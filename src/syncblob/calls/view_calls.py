@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def plan_of_view(rules: tables.Rules, kinds: Kinds) -> Callable[..., Any]:
     """Plan calls that make views of their first argument, a Blob; or that may copy, and read it."""
     function, (count, names) = rules.function, tables.split_keys(kinds)
-    axes = tables.VIEWS[function]
+    axes = tables.VIEWS_OF_ONE[function]
     first = [*kinds].index(tables.first_argument(function, range(count)))
     # Other Blobs stand for axes and numbers.
     numbers = [

@@ -40,13 +40,26 @@ class Results:
         """Read a file that `write` wrote."""
         kept = json.loads(path.read_text(encoding="utf-8"))
         for name, group in kept["groups"].items():
-            rows = [Row.from_dict(row) for row in group["rows"]]
+            rows = [
+                Row.from_dict({"section": section, "ours": ours, **row})
+                for section, lines in group["sections"].items()
+                for ours, found in lines.items()
+                for row in found
+            ]
             kept["groups"][name] = Measured(rows, group["notes"])
         return cls(**kept)
 
     def write(self, path: Path) -> None:
-        """Write everything as JSON, a row on a line. Replaces the contents of the file."""
-        text = json.dumps(asdict(self)).replace('{"section":', '\n{"section":')
+        """Write everything as JSON, a line of a table on a line. Replaces the file."""
+        groups: dict[str, Any] = {}
+        for name, group in self.groups.items():
+            sections: dict[str, dict[str, list[Any]]] = {}
+            for row in group.rows:
+                kept = {key: x for key, x in asdict(row).items() if x not in (None, "")}
+                lines = sections.setdefault(kept.pop("section"), {})
+                lines.setdefault(kept.pop("ours"), []).append(kept)
+            groups[name] = {"notes": group.notes, "sections": sections}
+        text = json.dumps({**asdict(self), "groups": groups}).replace('}], "', '}],\n"')
         path.parent.mkdir(parents=True, exist_ok=True)
         # Replaced as a whole: a run may be killed at any time.
         new = path.with_suffix(".new")

@@ -88,8 +88,8 @@ class Row:
 
     @classmethod
     def from_dict(cls, kept: dict[str, Any]) -> Row:
-        """Return the row from what `dataclasses.asdict` made of it."""
-        goal, cell = kept["goal"], kept["cell"]
+        """Return the row from what `dataclasses.asdict` made of it; defaults may be missing."""
+        goal, cell = kept.get("goal"), kept.get("cell")
         kept = {**kept, "goal": goal and Goal(**goal), "cell": cell and Cell(**cell)}
         return cls(**kept)
 

@@ -114,11 +114,6 @@ def test_sharing_a_gradient_that_is_shared_already_changes_nothing():
     assert one.cpu_diff().tolist() == [4, 4, 4]
 
 
-def test_the_simulated_device_shows_its_counts(simulated):
-    Blob(3, device="simulated").gpu_data()
-    assert repr(simulated).startswith("<SimulatedBackend simulated:0: allocations=1, ")
-
-
 def test_a_block_of_shared_memory_outlives_a_failure_to_map_it(monkeypatch):
     mmap = pytest.importorskip("multiprocessing.shared_memory").mmap
     blob = Blob.in_shared_memory(3)

@@ -167,9 +167,3 @@ def test_the_log_gives_its_operations(gate):
         "overlap",
     ]
     assert total is not None
-
-
-def test_an_empty_log_is_drawn(drawn):
-    axes = drawn()
-    assert labels(axes) == []
-    assert axes.get_legend() is None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import logging
 import operator
 import re
@@ -29,13 +28,6 @@ def at_gpu() -> Blob:
     blob = Blob((2, 3), device="simulated")
     blob.mutable_gpu_data()[...] = 1
     return blob
-
-
-def line() -> int:
-    frame = inspect.currentframe()
-    assert frame is not None
-    assert frame.f_back is not None
-    return frame.f_back.f_lineno
 
 
 @pytest.mark.usefixtures("exact_parts")
@@ -97,15 +89,6 @@ def test_each_copy_of_a_part_is_an_entry_of_its_own() -> None:
     )
     assert [entry["offset"] for entry in log.to_dict()["transfers"]] == [4, 12, 0, 8, 16]
     assert {entry["name"] for entry in log.to_dict()["transfers"]} == {"weights"}
-
-
-def test_the_line_is_that_of_the_call() -> None:
-    blob = at_gpu()
-    with record_transfers() as log:
-        expected = line() + 1
-        np.asarray(blob)
-    assert log[0].line == (__file__, expected)
-    assert log[0].line.text == "np.asarray(blob)"
 
 
 @pytest.mark.parametrize(

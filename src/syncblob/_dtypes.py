@@ -62,18 +62,7 @@ def as_dtype(dtype: DTypeLike) -> np.dtype[np.generic]:
         return _BY_NAME[dtype]
     except (KeyError, TypeError):
         pass
-    if dtype is None:
-        raise TypeError("expected a dtype, got None, which NumPy would take for float64")
-    if isinstance(dtype, str) and dtype == "bfloat16":
-        dtype = import_optional("ml_dtypes", "bfloat16").bfloat16
-    try:
-        result: np.dtype[np.generic] = np.dtype(dtype)
-    except TypeError as error:
-        # For example Blob(2, 3), or Blob(2, torch.float32).
-        named = 'dtypes are named as "float32" or numpy.float32'
-        shape = "a shape of several dimensions is one tuple"
-        advice = shape if isinstance(dtype, int) else named
-        raise TypeError(f"expected a dtype, got {dtype!r} ({error}); {advice}") from None
+    result = numpy_dtype(dtype)
     if is_supported(result):
         return result
     if result.kind in _KINDS:
@@ -89,6 +78,23 @@ def as_dtype(dtype: DTypeLike) -> np.dtype[np.generic]:
     raise TypeError(
         f"a Blob holds {', '.join(NAMES)} or bfloat16 (with ml_dtypes), got {result!r}{advice}"
     )
+
+
+def numpy_dtype(dtype: DTypeLike) -> np.dtype[np.generic]:
+    """Convert to a NumPy dtype as `as_dtype` does; Blobs need not support it."""
+    if dtype is None:
+        raise TypeError("expected a dtype, got None, which NumPy would take for float64")
+    if isinstance(dtype, str) and dtype == "bfloat16":
+        dtype = import_optional("ml_dtypes", "bfloat16").bfloat16
+    try:
+        result: np.dtype[np.generic] = np.dtype(dtype)
+    except TypeError as error:
+        # For example Blob(2, 3), or Blob(2, torch.float32).
+        named = 'dtypes are named as "float32" or numpy.float32'
+        shape = "a shape of several dimensions is one tuple"
+        advice = shape if isinstance(dtype, int) else named
+        raise TypeError(f"expected a dtype, got {dtype!r} ({error}); {advice}") from None
+    return result
 
 
 @cache

@@ -45,7 +45,7 @@ REFUSED: list[tuple[Any, ...]] = [
         ValueError: xp.argmax(Blob(0)); xp.searchsorted(x, x);
             xp.searchsorted(x[0], x, side='middle');
             xp.searchsorted(x[0], x, sorter=xp.astype(x[0, :2], np.int64)); xp.where(x, x, Blob(2))
-        ValueError axes: xp.nonzero(o())
+        ValueError 0d|axes: xp.nonzero(o())
         TypeError: xp.searchsorted(x[0], x, sorter=x[0]);
             xp.searchsorted(x[0], x, sorter=[0, 1, 2]); xp.searchsorted(x[0], None);
             xp.searchsorted(1.0, x);
@@ -56,8 +56,6 @@ REFUSED: list[tuple[Any, ...]] = [
         IndexError: xp.sum(x, axis=3); xp.mean(x, axis=(0, -4)); xp.var(x, axis=3);
             xp.std(x, axis=3, correction=100)
         ValueError: xp.prod(x, axis=(0, 0)); xp.max(Blob(0)); xp.min(Blob((2, 0)), axis=1)
-        ValueError std .*correction=1 .*ddof=0: xp.std(x, correction=1, ddof=0)
-        ValueError var .*correction=1 .*ddof=0: xp.var(x, correction=1, ddof=0)
         # --- indexing ---
         # The standard: indices are one-dimensional integers, and several axes require `axis`.
         ValueError: xp.take(x, i); xp.take(x, xp.reshape(i, (1, 1)), axis=0);
@@ -98,12 +96,9 @@ REFUSED: list[tuple[Any, ...]] = [
         ValueError \(3,\): xp.matrix_transpose(o(3))
         # The standard: a number must be non-negative. NumPy treats a negative one as zero.
         ValueError at least 0, got -1: xp.tensordot(o(3, 3), o(3, 4), axes=-1)
-        # The standard: each axis of a sequence must be unique.
-        ValueError each axis once: xp.tensordot(o(3, 3), o(3, 4), axes=((0, 0), (0, 1)));
-            xp.tensordot(o(3, 3), o(3, 4), axes=((1, -1), (0, 1)))
-        IndexError axis 2 is out of range: xp.tensordot(o(3, 3), o(3, 4), axes=((2,), (0,)))
-        IndexError axis -3 is out of range: xp.tensordot(o(3, 3), o(3, 4), axes=((0,), (-3,)))
         ValueError mismatch: xp.tensordot(o(3, 3), o(3, 4), axes=((0,), (0, 1)))
+        # The standard: each axis of a sequence must be unique.
+        ValueError each axis once: xp.tensordot(o(3, 3), o(3, 4), axes=((0, 0), (0, 1)))
         ValueError mismatch|not similar: xp.tensordot(o(3, 3), o(3, 4), axes=((0,), (1,)))
         ValueError size|dimension: xp.vecdot(o(3), o(1))
         ValueError expected mode "reduced" or "complete": linalg.qr(x, mode='r')
@@ -115,10 +110,10 @@ REFUSED: list[tuple[Any, ...]] = [
             linalg.solve(o(3), o(3)); linalg.solve(x, o(2))
         ValueError dimension: linalg.solve(o(3, 3), o())
         # The standard: an error if the axis does not have size 3 before broadcasting.
-        ValueError axis: linalg.cross(o(2), o(2)); linalg.cross(o(3), o(1));
+        ValueError size 3|dimension: linalg.cross(o(2), o(2)); linalg.cross(o(3), o(1));
             linalg.cross(o(3, 4), o(3, 4)); linalg.outer(x, o(2)); linalg.outer(o(2), x);
             linalg.outer(o(), o(2))
-        IndexError axis: linalg.cross(o(3), o(3), axis=-2)
+        IndexError: linalg.cross(o(3), o(3), axis=-2)
         {add atan2 equal logical_and} TypeError NoneType: xp.NAME(x, None); xp.NAME(None, x)
         {sort argsort} IndexError: xp.NAME(x, axis=2); xp.NAME(x, axis=-3); xp.NAME(o())
         {sort argsort} TypeError: xp.NAME(x, axis=None); xp.NAME(x, axis=(0, 1))
@@ -129,7 +124,6 @@ REFUSED: list[tuple[Any, ...]] = [
         {cumulative_sum cumulative_prod} ValueError axis: xp.NAME(x)
         {cumulative_sum cumulative_prod} IndexError: xp.NAME(x, axis=3)
         {cumulative_sum cumulative_prod} TypeError dtype: xp.NAME(x, axis=0, dtype='no dtype')
-        {tril triu} ValueError two axes: xp.NAME(o(3))
         {tril triu} TypeError asarray: xp.NAME(np.ones((2, 2)))
         # CuPy and dpnp have messages of their own.
         ValueError matmul|broadcast|dimension mismatch|Scalar operands|enough dimensions:

@@ -49,7 +49,8 @@ def test_each_row_is_written_when_it_is_made(tmp_path, monkeypatch):
 
     monkeypatch.setitem(GROUPS, "interop", measure)
     benchmarks_command.run(["interop"], Timer(brief=True), path)
-    assert [[row["value"] for row in group["rows"]] for group in seen] == [[1.0], [1.0, 2.0]]
+    rows = [group["sections"]["some"]["ours"] for group in seen]
+    assert [[row["value"] for row in each] for each in rows] == [[1.0], [1.0, 2.0]]
     assert all(group["notes"] == [CUT_OFF] for group in seen)
     complete = Results.read(path).groups["interop"]
     assert ([row.value for row in complete.rows], complete.notes) == ([2.0], [])

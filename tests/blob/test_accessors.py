@@ -253,12 +253,6 @@ def test_sharing_refuses_other_counts_dtypes_layouts_and_kinds(other, error):
     assert (blob.memory, blob.existing_diff()) == (memory, None)
 
 
-def test_sharing_with_itself_is_harmless():
-    blob = blob_in(SYNCED)
-    blob.share_data(blob.data)
-    assert (blob.head, blob.asum_data()) == (SYNCED, 30)
-
-
 def test_a_device_of_which_no_arrays_are_kept_copies_once_beside_an_alias(simulated, monkeypatch):
     monkeypatch.setattr(type(simulated), "accessor_views", lambda *_: None)
     blob = Blob(4, device="simulated:0")

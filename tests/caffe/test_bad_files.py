@@ -1,21 +1,17 @@
 """Files of other formats and damaged files: the errors and the places that they name."""
 
-import io
 import os
 import time
 import tracemalloc
-import zipfile
 
 import numpy as np
 import pytest
 import safetensors.numpy
-import tiers
 from google.protobuf.internal import api_implementation
 
 from syncblob.caffe import open_model, open_solver_state, read_blob
 from syncblob.caffe._pb.caffe_pb2 import (
     BlobProto,
-    BlobProtoVector,
     BlobShape,
     LayerParameter,
     NetParameter,
@@ -33,14 +29,6 @@ BLOB = BlobProto(shape=BlobShape(dim=[2]), data=[0, 1])
 # --- files of other formats -----------------------------------------------------------------------
 
 
-def archive_of(*members):
-    file = io.BytesIO()
-    with zipfile.ZipFile(file, "w") as archive:
-        for member in members:
-            archive.writestr(member, b"")
-    return file.getvalue()
-
-
 def both_refuse(path, words):
     for reader in (open_model, read_blob):
         with pytest.raises(ModelFileError, match=words) as caught:
@@ -53,9 +41,8 @@ def both_refuse(path, words):
     [
         (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "git lfs pull"),
         (b"\x00\x05\x16\x07\x00\x02\x00\x00Mac OS X        ", "AppleDouble"),
-        (b"PK\x03\x04\x14\x00", "a zip archive"),
-        (archive_of(), "a zip archive"),
-        (archive_of("readme.txt", "a.npy"), "a zip archive"),
+        (b"PK\x03\x04\x14\x00", "a zip archive, such as an .npz .*; syncblob.caffe.convert.open_"),
+        (b"PK\x05\x06" + bytes(18), "a zip archive"),
         # No header of a safetensors file is this long.
         (b"\x00\x00\x00\x00\x01\x00\x00\x00{}", "byte 0: expected a field number"),
         (b"\x1f\x8b\x08\x00", r"a gzip archive; unpack it, or pass gzip\.open"),
@@ -75,20 +62,11 @@ def test_other_formats(write, content, words):
 
 def test_files_of_weights_of_other_libraries(tmp_path):
     torch = pytest.importorskip("torch")
-    ones = np.ones(2, np.float32)
-    np.savez(tmp_path / "weights.npz", a=ones)
-    safetensors.numpy.save_file({"a": ones}, tmp_path / "safetensors")
-    torch.save({"a": torch.ones(2)}, tmp_path / "torch")
+    ones = {"a": np.ones(2, np.float32)}
+    safetensors.numpy.save_file(ones, tmp_path / "safetensors")
     torch.save({"a": torch.ones(2)}, tmp_path / "old", _use_new_zipfile_serialization=False)
-    both_refuse(
-        tmp_path / "weights.npz",
-        "a zip archive, such as an .npz .*; syncblob.caffe.convert.open_weights",
-    )
-    both_refuse(
-        tmp_path / "safetensors", "a .safetensors file; syncblob.caffe.convert.open_weights"
-    )
-    for name in ("torch", "old"):
-        both_refuse(tmp_path / name, "a file of PyTorch's; syncblob.caffe.convert.open_weights")
+    both_refuse(tmp_path / "safetensors", "a .safetensors file; syncblob.caffe.convert.open_w")
+    both_refuse(tmp_path / "old", "a file of PyTorch's; syncblob.caffe.convert.open_weights")
 
 
 def test_a_name_may_look_like_text(write):
@@ -99,7 +77,6 @@ def test_a_name_may_look_like_text(write):
 
 
 STATE = SolverState(iter=5, history=[BLOB])
-ROW = BlobProtoVector(blobs=[BLOB])
 V2_NET, V1_NET = (NetParameter(**{name: [{"name": "a"}]}) for name in ("layer", "layers"))
 
 
@@ -122,7 +99,6 @@ V2_NET, V1_NET = (NetParameter(**{name: [{"name": "a"}]}) for name in ("layer", 
             "not a whole model; use open_solver_state",
             [STATE, SolverState(iter=5, learned_net="x.caffemodel", history=[BLOB])],
         ),
-        (open_model, "this is a row of blobs .*; use Blob.from_proto", [ROW]),
         (
             read_blob,
             "this is a whole model, not one blob; use open_model",
@@ -137,16 +113,16 @@ V2_NET, V1_NET = (NetParameter(**{name: [{"name": "a"}]}) for name in ("layer", 
             ],
         ),
         (read_blob, "use open_solver_state", [STATE]),
-        (read_blob, "this is a row of blobs .*; use Blob.from_proto", [ROW]),
         (open_solver_state, "this is one blob .*, not the state of a solver", [BLOB]),
         (
             open_solver_state,
             "this is a whole model, not the state of a solver; use open_model",
             [V2_NET, NetParameter(name="n", layers=[{"name": "a"}])],
         ),
-        (open_model, "got an empty file; copy or download it again", [b""]),
-        (read_blob, "got an empty file; copy or download it again", [b""]),
-        (open_solver_state, "got an empty file; copy or download it again", [b""]),
+        *(
+            (reader, "got an empty file; copy or download it again", [b""])
+            for reader in (open_model, read_blob, open_solver_state)
+        ),
     ],
 )
 def test_one_kind_of_file_for_another(write, reader, words, messages):
@@ -158,26 +134,15 @@ def test_one_kind_of_file_for_another(write, reader, words, messages):
             open_model(path)
 
 
-def test_two_formats_in_one_net_are_refused(write, v2_net, v1_net):
-    net = v2_net
-    net.layers.append(v1_net.layers[0])
-    with pytest.raises(ModelFileError, match=r"layers of two formats, 'layers' and 'layer'"):
-        open_model(write(net))
-
-
-@pytest.mark.parametrize("reader", [open_model, read_blob])
-def test_what_the_system_refuses(tmp_path, reader):
+def test_what_the_system_refuses(tmp_path):
     with pytest.raises(FileNotFoundError):
-        reader(tmp_path / "missing")
+        open_model(tmp_path / "missing")
     with pytest.raises(OSError, match=r"directory|Permission"):
-        reader(tmp_path)
-
-
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this platform has no named pipes")
-def test_a_pipe_is_not_waited_for(tmp_path):
-    os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(OSError, match="expected a file, got a pipe or a device"):
-        open_model(tmp_path / "pipe")
+        open_model(tmp_path)
+    if hasattr(os, "mkfifo"):
+        os.mkfifo(tmp_path / "pipe")  # is not waited for
+        with pytest.raises(OSError, match="expected a file, got a pipe or a device"):
+            open_model(tmp_path / "pipe")
 
 
 # --- damaged files --------------------------------------------------------------------------------
@@ -285,31 +250,15 @@ EXCESSES = {
 }
 
 
-@pytest.mark.parametrize(
-    "name",
-    tiers.representatives(
-        EXCESSES,
-        {
-            "layers": "messages",
-            "packed pieces": "values",
-            "dimensions": "dimensions",
-            "many claims": "sizes that nothing follows",
-        },
-    ),
-)
-def test_a_file_that_asks_for_too_much(write, name):
-    path = write(EXCESSES[name])
+@pytest.mark.parametrize("content", EXCESSES.values(), ids=EXCESSES)
+def test_a_file_that_asks_for_too_much(write, monkeypatch, content):
+    """Use a part of the limit, because measuring memory is slow."""
+    path = write(content)
     start = time.thread_time()
     with pytest.raises(ModelFileError, match=r"damaged|got 1|got more|are unknown"):
         open_model(path)
     assert time.thread_time() - start < 10
-
-
-@pytest.mark.parametrize("content", EXCESSES.values(), ids=EXCESSES)
-def test_the_memory_that_it_gets(write, monkeypatch, content):
-    """Use a part of the limit, because measuring memory is slow."""
     monkeypatch.setattr(wire, "MOST_FIELDS", wire.MOST_FIELDS // 32)
-    path = write(content)
     tracemalloc.start()
     with pytest.raises(ModelFileError, match=r"damaged|got 1|got more|are unknown"):
         open_model(path)

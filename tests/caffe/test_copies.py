@@ -41,7 +41,6 @@ def test_a_deep_copy_is_independent(path, tmp_path, touched):
     twin = copy.deepcopy(model)
     before = model["conv1"].blobs[0].cpu_data().tolist()
     twin["conv1"].blobs[0].mutable_cpu_data()[...] = 7
-    twin["conv1"].type = "Deconvolution"
     twin["conv1"].proto.convolution_param.num_output = 3
     twin.rename("conv1", "first")
     twin.name = "twin"
@@ -50,8 +49,7 @@ def test_a_deep_copy_is_independent(path, tmp_path, touched):
     assert (tmp_path / "again").read_bytes() == path.read_bytes()
     save_model(twin, tmp_path / "twin")
     changed = open_model(tmp_path / "twin")
-    assert (changed.name, changed["first"].type) == ("twin", "Deconvolution")
-    assert set(changed["first"].blobs[0].cpu_data().reshape(-1).tolist()) == {7}
+    assert (changed.name, np.unique(changed["first"].blobs[0]).tolist()) == ("twin", [7])
 
 
 def test_gradients_are_copied(write, v2_net, saved):
@@ -111,14 +109,15 @@ def test_hdf5(tmp_path):
 
 def test_a_copied_layer(path):
     layer = open_model(path)["conv1"]
-    shallow, deep = copy.copy(layer), copy.deepcopy(layer)
-    shallow.type = deep.type = "Deconvolution"
-    assert layer.type == "Convolution"
+    shallow, deep, again = copy.copy(layer), copy.deepcopy(layer), pickle.loads(pickle.dumps(layer))
     assert shallow.blobs[0] is layer.blobs[0]
-    assert deep.blobs[0] is not layer.blobs[0]
-    assert deep.blobs[0].cpu_data().tolist() == layer.blobs[0].cpu_data().tolist()
+    for twin in (deep, again):
+        assert twin.proto == layer.proto
+        assert twin.blobs[0] is not layer.blobs[0]
+        assert twin.blobs[0].cpu_data().tolist() == layer.blobs[0].cpu_data().tolist()
+    shallow.type = "Deconvolution"
     shallow.blobs.clear()
-    assert len(layer.blobs) >= 1
+    assert (layer.type, len(layer.blobs) >= 1) == ("Convolution", True)
 
 
 def test_a_shallow_copy_has_layers_of_its_own(path, tmp_path):
@@ -134,11 +133,12 @@ def test_a_shallow_copy_has_layers_of_its_own(path, tmp_path):
 def test_a_pickle_has_the_contents(path, saved):
     model = open_model(path)
     model["conv1"].type = "Deconvolution"
+    model.settings.force_backward = True
     expected = saved(model, upgrade=True)
     pickled = pickle.dumps(model)
     model.close()
     path.unlink()
-    again = pickle.loads(pickled)
+    again = pickle.loads(pickle.dumps(pickle.loads(pickled)))
     assert (again.path, again.version) == ("", 2)
     assert saved(again, write_diff=None) == without_diffs(expected)
 
@@ -150,19 +150,3 @@ def without_diffs(net):
             blob.ClearField("diff")
             blob.ClearField("double_diff")
     return net
-
-
-def test_a_pickled_net_keeps_its_settings(write, v2_net, saved):
-    v2_net.force_backward = True
-    v2_net.name = "named"
-    again = pickle.loads(pickle.dumps(open_model(write(v2_net))))
-    assert saved(again) == without_diffs(v2_net)
-    assert saved(pickle.loads(pickle.dumps(again))) == v2_net
-
-
-def test_a_pickled_layer(path):
-    layer = open_model(path)["conv1"]
-    settings = copy.deepcopy(layer.proto)
-    again = pickle.loads(pickle.dumps(layer))
-    assert again.proto == settings
-    assert again.blobs[0].cpu_data().tolist() == layer.blobs[0].cpu_data().tolist()

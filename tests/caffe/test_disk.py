@@ -80,9 +80,8 @@ def test_permissions(old, tmp_path):
 
 @posix
 def test_a_link_still_points_where_it_did(old, tmp_path):
-    link = tmp_path / "elsewhere" / "link"
-    link.parent.mkdir()
-    link.symlink_to("../file")
+    link = tmp_path / "link"
+    link.symlink_to("file")
     with replacing(link) as temporary:
         temporary.write_bytes(b"new")
     assert link.is_symlink()
@@ -188,15 +187,11 @@ def either_way(request, monkeypatch):
 
 
 @pytest.mark.usefixtures("either_way")
-def test_large_values(large):
-    assert np.array_equal(read_blob(large).cpu_data(), np.arange(COUNT, dtype=np.float32))
-
-
-@pytest.mark.usefixtures("either_way")
-@pytest.mark.parametrize("size", [0, 4096, 6_000_000, 12_000_000])
+@pytest.mark.parametrize("size", [0, 6_000_000])
 @pytest.mark.parametrize("device", ["cpu", "simulated:0"])
 def test_a_file_that_shrinks(large, size, device):
     """With a memory mapping, an access to the lost bytes would kill the process."""
+    assert np.array_equal(read_blob(large).cpu_data(), np.arange(COUNT, dtype=np.float32))
     with use_device(device):
         blob = read_blob(large)
     os.truncate(large, size)

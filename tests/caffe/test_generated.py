@@ -1,6 +1,5 @@
 """The committed protobuf code matches `proto/caffe.proto` and does not conflict with Caffe's."""
 
-import pickle
 import re
 import runpy
 import subprocess
@@ -49,11 +48,6 @@ def test_committed_code_matches_the_proto(script, tmp_path):
     assert comparable(committed) == comparable(fresh)
 
 
-def run_python(*arguments):
-    command = [sys.executable, *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
-
-
 def test_v1_layer_types_are_those_of_the_enum():
     names = {"NONE": "", "SOFTMAX_LOSS": "SOFTMAXWITHLOSS"}
     expected = {
@@ -63,16 +57,10 @@ def test_v1_layer_types_are_those_of_the_enum():
     assert {number: name.upper() for number, name in V1_LAYER_TYPES.items()} == expected
 
 
-def test_messages_can_be_pickled():
-    proto = caffe_pb2.BlobProto(data=[1, 2], num=3)
-    assert pickle.loads(pickle.dumps(proto)) == proto
-
-
 @pytest.mark.parametrize("first", ["caffe", "syncblob"])
 def test_caffes_own_messages_can_be_imported_too(first):
     """Caffe's Python package has its own `caffe.proto`, with messages of the same names."""
-    result = run_python(
-        "-c",
+    program = (
         "from google.protobuf import descriptor_pb2, descriptor_pool\n"
         "def caffe():\n"
         "    file = descriptor_pb2.FileDescriptorProto(name='caffe.proto', package='caffe')\n"
@@ -81,6 +69,9 @@ def test_caffes_own_messages_can_be_imported_too(first):
         "def syncblob():\n"
         "    import syncblob.caffe._pb.caffe_pb2\n"
         f"both = [caffe, syncblob] if {first!r} == 'caffe' else [syncblob, caffe]\n"
-        "for register in both: register()\n",
+        "for register in both: register()\n"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
     )
     assert result.returncode == 0, result.stderr

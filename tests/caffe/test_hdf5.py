@@ -3,7 +3,6 @@
 import subprocess
 import sys
 import tracemalloc
-from pathlib import Path
 
 import h5py
 import numpy as np
@@ -11,7 +10,6 @@ import pytest
 
 from syncblob._blob import Blob
 from syncblob.caffe import Layer, ModelFile, open_model, open_solver_state, read_blob, save_model
-from syncblob.caffe._pb.caffe_pb2 import NetParameter
 from syncblob.caffe.messages import open_file
 from syncblob.caffe.messages.fields import MOST_OBJECTS
 from syncblob.errors import ModelFileError
@@ -47,7 +45,6 @@ def refused(h5, words, reader=open_model):
     with pytest.raises(ModelFileError, match=words) as caught:
         reader(path)
     assert caught.value.path == path
-    assert 0 <= caught.value.offset <= Path(path).stat().st_size
     return caught.value
 
 
@@ -71,18 +68,14 @@ def test_dtypes(h5, stored, expected):
     assert blob.cpu_data().tolist() == WEIGHTS.tolist()
 
 
-@pytest.mark.parametrize("values", [BIAS, np.array(5, np.float32)], ids=["an axis", "no axes"])
-def test_values_within_the_description(h5, values):
+def test_values_within_the_description(h5):
     properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
     properties.set_layout(h5py.h5d.COMPACT)
-    space = (
-        h5py.h5s.create_simple(values.shape) if values.ndim else h5py.h5s.create(h5py.h5s.SCALAR)
-    )
-    group = h5.create_group("data/a")
+    space, group = h5py.h5s.create(h5py.h5s.SCALAR), h5.create_group("data/a")
     dataset = h5py.h5d.create(group.id, b"0", h5py.h5t.IEEE_F32LE, space, properties)
-    dataset.write(h5py.h5s.ALL, h5py.h5s.ALL, values)
+    dataset.write(h5py.h5s.ALL, h5py.h5s.ALL, np.array(5, np.float32))
     (blob,) = opened(h5)["a"].blobs
-    assert (blob.shape, blob.tolist()) == (values.shape, values.tolist())
+    assert (blob.shape, blob.tolist()) == ((), 5)
 
 
 # --- solver states --------------------------------------------------------------------------------
@@ -133,15 +126,6 @@ def test_models_and_solver_states_are_told_apart(h5, tmp_path):
 # --- errors ---------------------------------------------------------------------------------------
 
 
-def test_links_to_elsewhere(h5, tmp_path):
-    with h5py.File(tmp_path / "other.h5", "w") as other:
-        other["0"] = BIAS
-    h5["data/a/0"] = BIAS
-    h5["data/a/1"] = h5py.ExternalLink("other.h5", "/0")
-    error = refused(h5, "'1' is a link to another file or dataset, which is not followed")
-    assert error.layer == "a/1"
-
-
 def contain_each_other(h5):
     """Make 30 groups with a billion paths through them."""
     group = h5["data"]
@@ -189,6 +173,10 @@ def data_for_a_layer(h5):
     [
         (datasets(data__b=h5py.SoftLink("/data/a")), "'b' is a link to another file or dataset"),
         (
+            datasets(data__a__1=h5py.ExternalLink("other.h5", "/0")),
+            "layer 'a/1': '1' is a link to another file or dataset, which is not followed",
+        ),
+        (
             lambda h5: h5.create_dataset("data/a/0", (2,), "f4", external="elsewhere"),
             "the values of dataset '/data/a/0' are in another file",
         ),
@@ -218,6 +206,11 @@ def data_for_a_layer(h5):
             )
             for names in ("1", "02", "0x")
         ),
+        *(
+            (datasets(data__a__0=value), "expected floats of 2 to 8 bytes or integers")
+            for value in (np.bytes_(b"text"), [1j], [True], np.array([1], np.longdouble))
+        ),
+        (datasets(data__a__0=h5py.Empty("f4")), "expected a dataset with a shape, got an empty"),
     ],
 )
 def test_contents_that_are_no_model_or_hostile(h5, make, words):
@@ -225,62 +218,26 @@ def test_contents_that_are_no_model_or_hostile(h5, make, words):
     refused(h5, words)
 
 
-@pytest.mark.parametrize(
-    ("value", "words"),
-    [
-        (np.bytes_(b"text"), "expected floats of 2 to 8 bytes or integers"),
-        (np.array([1j]), "expected floats of 2 to 8 bytes or integers"),
-        (np.array([True]), "expected floats of 2 to 8 bytes or integers"),
-        (np.array([1], np.longdouble), "expected floats of 2 to 8 bytes or integers"),
-        (h5py.Empty("f4"), "expected a dataset with a shape, got an empty one"),
-    ],
-)
-def test_other_types(h5, value, words):
-    h5["data/a/0"] = value
-    refused(h5, words)
-
-
-def stored_as(fields=None, bias=None, precision=None, base=None):
-    kind = (base or h5py.h5t.IEEE_F32LE).copy()
-    if fields:
-        kind.set_fields(*fields)
-    if bias:
-        kind.set_ebias(bias)
-    if precision:
-        kind.set_precision(precision)
-    return kind
-
-
-@pytest.mark.parametrize(
-    "kind",
-    [
-        stored_as((15, 7, 8, 0, 7), 127, base=h5py.h5t.IEEE_F16LE),  # bfloat16
-        stored_as(bias=120),
-        stored_as((23, 15, 8, 0, 15), precision=24),
-        stored_as(precision=12, base=h5py.h5t.STD_I16LE),
-    ],
-    ids=["bfloat16", "another bias", "24 bits", "12 bits"],
-)
-def test_numbers_that_numpy_does_not_have(h5, kind):
+def test_numbers_that_numpy_does_not_have(h5):
     """HDF5 converts them. Their bytes do not have the dtype that h5py reports."""
+    bfloat16 = h5py.h5t.IEEE_F16LE.copy()
+    bfloat16.set_fields(15, 7, 8, 0, 7)
+    bfloat16.set_ebias(127)
     values = np.arange(1, 7).reshape(2, 3)
     space = h5py.h5s.create_simple(values.shape)
-    dataset = h5py.h5d.create(h5.create_group("data/a").id, b"0", kind, space)
+    dataset = h5py.h5d.create(h5.create_group("data/a").id, b"0", bfloat16, space)
     dataset.write(h5py.h5s.ALL, h5py.h5s.ALL, values)
     (blob,) = opened(h5)["a"].blobs
-    assert blob.dtype in (np.float32, np.float64)
     np.testing.assert_array_equal(blob[1:].cpu_data(), values[1:])
     np.testing.assert_array_equal(blob.cpu_data(), values)
 
 
-@pytest.mark.parametrize("size", [100, 900, -1])
-def test_a_file_that_is_cut_off(h5, path, size):
+def test_a_file_that_is_cut_off(h5, path):
     h5["data/a/0"] = np.ones(1000)
     h5.close()
-    path.write_bytes(path.read_bytes()[:size])
-    with pytest.raises(ModelFileError, match="the HDF5 library finds the file damaged") as caught:
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(ModelFileError, match="the HDF5 library finds the file damaged"):
         open_model(path)
-    assert caught.value.offset == 0
 
 
 def test_a_file_that_is_replaced_before_its_values_are_read(h5, path):
@@ -358,7 +315,6 @@ def test_as_caffe_lays_it_out(tmp_path):
     with h5py.File(tmp_path / "x.h5") as file:
         dataset = file["data/a/0"]
         assert (dataset.chunks, dataset.compression, len(dataset.attrs)) == (None, None, 0)
-        assert dataset.id.get_type().equal(h5py.h5t.IEEE_F64LE)
         # It does not note when it was written, so the same model gives the same bytes.
         assert h5py.h5o.get_info(dataset.id).ctime == 0
 
@@ -421,24 +377,6 @@ def test_names_with_slashes_are_read_back(tmp_path):
     }
 
 
-def test_of_different_values_of_a_shared_parameter_the_last_wins(tmp_path):
-    net = NetParameter()
-    for name in ("a", "b"):
-        net.layer.add(name=name, type="Odd").param.add(name="w")
-    model = ModelFile.from_net(net)
-    for number, layer in enumerate(model.layers):
-        layer.blobs.append(np.full(2, number, "f4"))
-    save_model(model, tmp_path / "x.caffemodel.h5")
-    assert open_model(tmp_path / "x.caffemodel.h5")["a"].blobs[0].tolist() == [1, 1]
-    # Of another size, it is a parameter of its own here.
-    model["b"].replace_blob(0, np.zeros((1, 2), "f4"), resize=True)
-    model["b"].replace_blob(0, np.zeros(3, "f4"), resize=True)
-    save_model(model, tmp_path / "x.caffemodel.h5")
-    found = open_model(tmp_path / "x.caffemodel.h5")
-    assert found["a"].blobs[0].tolist() == [0, 0]
-    assert found["b"].blobs[0].shape == (3,)
-
-
 @pytest.mark.parametrize(
     ("blob", "error", "message"),
     [
@@ -499,47 +437,30 @@ def as_caffe(tmp_path):
     return path
 
 
-@pytest.mark.parametrize("edit", ["blob", "gradient", "resize", "fewer", "more", "rename", "layer"])
-def test_what_has_changed_is_written(as_caffe, saved, edit):
+def test_what_has_changed_is_written(as_caffe, saved):
     model = open_model(as_caffe)
     layer = model["a"]
-    expected = {"0": [[0, 1, 2], [3, 4, 5]], "1": [0, 1]}
-    gradient = {"1": [1, 1]}
-    if edit == "blob":
-        layer.blobs[1].mutable_cpu_data()[0] = expected["1"][0] = 9
-    elif edit == "gradient":
-        layer.blobs[1].mutable_cpu_diff()[0] = gradient["1"][0] = 9
-    elif edit == "resize":
-        layer.blobs[0].resize(3, 2)
-        expected["0"] = [[0, 1], [2, 3], [4, 5]]
-    elif edit == "fewer":
-        del layer.blobs[1]
-        expected, gradient = {"0": expected["0"]}, None
-    elif edit == "more":
-        layer.blobs.append([5.0])
-        expected["2"] = [5]
-    elif edit == "rename":
-        model.rename("a", "b")
-    elif edit == "layer":
-        model["a"] = Layer("a", blobs=[layer.blobs[1], layer.blobs[0]])
-        expected, gradient = {"0": expected["1"], "1": expected["0"]}, {"0": [1, 1]}
+    layer.blobs[0].resize(3, 2)
+    layer.blobs[1].mutable_cpu_data()[0] = layer.blobs[1].mutable_cpu_diff()[1] = 9
+    layer.blobs.append([5.0])
+    model.rename("a", "b")
     groups = saved(model)
-    name = "b" if edit == "rename" else "a"
-    assert {key: blob.tolist() for key, blob in groups["data"][name].items()} == expected
-    found = groups.get("diff", {}).get(name)
-    assert (found and {key: blob.tolist() for key, blob in found.items()}) == gradient
+    assert {key: blob.tolist() for key, blob in groups["data"]["b"].items()} == {
+        "0": [[0, 1], [2, 3], [4, 5]],
+        "1": [9, 1],
+        "2": [5],
+    }
+    assert {key: blob.tolist() for key, blob in groups["diff"]["b"].items()} == {"1": [1, 9]}
+    del layer.blobs[1]
+    assert set(saved(model)) == {"data"}
 
 
 def test_from_one_format_to_the_other_and_back(as_caffe, tmp_path):
-    model = open_model(as_caffe)
-    save_model(model, tmp_path / "x.caffemodel")
-    assert model["a"].blobs[0].head is Head.UNINITIALIZED
-    converted = open_model(tmp_path / "x.caffemodel")
-    assert converted["a"].blobs[0].cpu_data().tolist() == [[0, 1, 2], [3, 4, 5]]
-    assert converted["a"].blobs[1].cpu_diff().tolist() == [1, 1]
-    save_model(converted, tmp_path / "x.h5")
+    save_model(open_model(as_caffe), tmp_path / "x.caffemodel")
+    save_model(open_model(tmp_path / "x.caffemodel"), tmp_path / "x.h5")
     back = open_model(tmp_path / "x.h5")
     assert list(back) == ["a", "empty"]
+    assert back["a"].blobs[0].cpu_data().tolist() == [[0, 1, 2], [3, 4, 5]]
     assert back["a"].blobs[1].cpu_diff().tolist() == [1, 1]
 
 

@@ -1,5 +1,6 @@
 """Models that are opened and edited."""
 
+import copy
 import os
 from pathlib import Path
 
@@ -74,9 +75,8 @@ def test_fields_that_are_not_read_may_have_any_wire_type(write):
     assert list(open_model(write(content))) == ["a"]
 
 
-@pytest.mark.parametrize("name", ["mean.binaryproto", "größe.binaryproto"])
-def test_read_blob(write, name):
-    path = write(proto_of(2, 2, data=[1, 2, 3, 4], diff=[5, 6, 7, 8]), name)
+def test_read_blob(write):
+    path = write(proto_of(2, 2, data=[1, 2, 3, 4], diff=[5, 6, 7, 8]), "größe.binaryproto")
     for argument in (path, str(path)):
         blob = read_blob(argument)
         assert (blob.shape, blob.dtype, blob.head) == ((2, 2), np.float32, Head.UNINITIALIZED)
@@ -87,24 +87,17 @@ def test_read_blob(write, name):
 # --- lazy reading ---------------------------------------------------------------------------------
 
 
-def test_opening_reads_no_values(write, reads, v2_net):
+def test_opening_reads_no_values_and_the_host_side_is_read_into(write, reads, v2_net):
     net = open_model(write(v2_net))
     blobs = [blob for layer in net.layers for blob in layer.blobs]
     assert {blob.head for blob in blobs} == {Head.UNINITIALIZED}
     repr(net)
     assert reads == []
     weights, bias = net["conv1"].blobs
-    weights.cpu_data()
+    for _ in range(2):
+        assert np.shares_memory(weights.cpu_data(), reads[0])
     assert len(reads) == 1
-    assert weights.head is Head.HEAD_AT_CPU
-    weights.cpu_data()
-    assert len(reads) == 1
-    assert bias.head is Head.UNINITIALIZED
-
-
-def test_the_host_side_is_read_into_directly(write, reads, v2_net):
-    (weights, _) = open_model(write(v2_net))["conv1"].blobs
-    assert np.shares_memory(weights.cpu_data(), reads[0])
+    assert (weights.head, bias.head) == (Head.HEAD_AT_CPU, Head.UNINITIALIZED)
 
 
 def test_closing(write, v2_net):
@@ -136,24 +129,13 @@ def names(model):
 
 def test_replacing_a_blob_leaves_the_old_one_alone(model):
     old = model["conv1"].blobs[0]
-    model["conv1"].blobs[0] = np.full((2, 3), 7, np.float32)
-    new = model["conv1"].blobs[0]
-    assert isinstance(new, Blob)
-    assert new.cpu_data().tolist() == [[7, 7, 7], [7, 7, 7]]
-    assert old.cpu_data().tolist() == [[0, 1, 2], [3, 4, 5]]
-
-
-def test_a_blob_is_put_in_as_it_is(model):
     blob = Blob((2, 3), "float64")
     model["conv1"].blobs[-2] = blob
     assert model["conv1"].blobs[0] is blob
-
-
-def test_arrays_of_torch(model):
-    torch = pytest.importorskip("torch")
-    tensor = torch.full((2,), 5.0)
-    model["conv1"].blobs[1] = tensor
-    tensor[0] = 6
+    assert old.cpu_data().tolist() == [[0, 1, 2], [3, 4, 5]]
+    array = np.full(2, 5, np.float32)
+    model["conv1"].blobs[1] = array
+    array[0] = 6
     assert model["conv1"].blobs[1].cpu_data().tolist() == [6, 5]
 
 
@@ -248,7 +230,6 @@ def test_the_message_of_a_layer_made_by_hand():
     expected = LayerParameter(name="ip", type="InnerProduct", bottom=["a"], top=["b"])
     assert layer.proto == expected
     assert repr(Layer("x")) == "<Layer 'x' of no type, blobs: none>"
-    assert repr(Layer("x").blobs) == "[]"
 
 
 def test_a_layer_made_of_a_message():
@@ -318,6 +299,10 @@ def test_empty_names_survive(tmp_path, layers):
     assert open_model(tmp_path / "y.caffemodel").name == "z"
 
 
+def is_open(path):
+    return any(link.resolve() == path for link in Path("/proc/self/fd").iterdir())
+
+
 def test_a_model_that_was_read_keeps_no_file_open_and_is_copied_from_it(write, v2_net, tmp_path):
     path = write(v2_net)
     model = open_model(path)
@@ -336,5 +321,11 @@ def test_a_model_that_was_read_keeps_no_file_open_and_is_copied_from_it(write, v
     assert [*open_model(tmp_path / "new.caffemodel")] == [*model]
 
 
-def is_open(path):
-    return any(link.resolve() == path for link in Path("/proc/self/fd").iterdir())
+def test_a_copy_shares_the_open_file_and_is_closed_on_its_own(write, v2_net):
+    path = write(v2_net)
+    model = open_model(path)
+    twin = copy.deepcopy(model)
+    model.close()
+    assert is_open(path)
+    twin.close()
+    assert not is_open(path)

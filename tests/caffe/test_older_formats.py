@@ -4,21 +4,26 @@ import pytest
 from google.protobuf import text_format
 
 from syncblob.caffe import open_model
-from syncblob.caffe._pb.caffe_pb2 import BlobProto, NetParameter, V0LayerParameter, V1LayerParameter
-from syncblob.caffe.messages.upgrade_old_nets import upgrade_net
+from syncblob.caffe._pb.caffe_pb2 import BlobProto, NetParameter, V1LayerParameter
+from syncblob.caffe.messages.upgrade_old_nets import DATA_LAYERS, V1_LAYER_TYPES, upgrade_net
 from syncblob.errors import ModelFileError
 
 BIAS = BlobProto(num=1, channels=1, height=1, width=2, data=[7, 8])
 
 
-V0 = NetParameter(layers=[V1LayerParameter(layer=V0LayerParameter(name="a", blobs=[BIAS]))])
-
-
-def test_the_first_format_is_refused(write):
-    with pytest.raises(ModelFileError, match=r"format V0.* upgrade_net_proto_binary"):
-        open_model(write(V0))
-    with pytest.raises(ValueError, match="format V0"):
-        upgrade_net(V0)
+@pytest.mark.parametrize(
+    ("layers", "words"),
+    [
+        ({"layers": [{"layer": {"name": "a", "blobs": [BIAS]}}]}, "V0.* upgrade_net_proto_binary"),
+        ({"layers": [{}], "layer": [{}]}, "layers of two formats, 'layers' and 'layer'"),
+    ],
+)
+def test_what_is_refused(write, layers, words):
+    net = NetParameter(**layers)
+    with pytest.raises(ModelFileError, match=words):
+        open_model(write(net))
+    with pytest.raises(ValueError, match=words):
+        upgrade_net(net)
 
 
 # --- upgrading ------------------------------------------------------------------------------------
@@ -50,24 +55,13 @@ def test_the_previous_format():
     )
 
 
-@pytest.mark.parametrize(
-    ("kind", "settings"),
-    [
-        ("DATA", "data_param"),
-        ("IMAGE_DATA", "image_data_param"),
-        ("WINDOW_DATA", "window_data_param"),
-    ],
-)
-def test_how_images_are_transformed_moves(kind, settings):
-    net = upgraded(
-        f"layers {{ type: {kind} {settings} {{ source: 's' scale: 2 mean_file: 'm' crop_size: 3 "
-        f"mirror: true }} }}"
-    )
-    (layer,) = net.layer
+@pytest.mark.parametrize("kind", ["Data", "ImageData", "WindowData"])
+def test_how_images_are_transformed_moves(kind):
+    number = {name: number for number, name in V1_LAYER_TYPES.items()}[kind]
+    settings, moved = DATA_LAYERS[kind], "scale: 2 mean_file: 'm' crop_size: 3 mirror: true"
     expect(
-        net,
-        f"layer {{ type: '{layer.type}' {settings} {{ source: 's' }} "
-        f"transform_param {{ scale: 2 mean_file: 'm' crop_size: 3 mirror: true }} }}",
+        upgraded(f"layers {{ type: {number} {settings} {{ source: 's' {moved} }} }}"),
+        f"layer {{ type: '{kind}' {settings} {{ source: 's' }} transform_param {{ {moved} }} }}",
     )
 
 
@@ -121,13 +115,8 @@ def test_batch_norm_is_not_trained_by_its_specs():
     expect(upgraded(two), two)
 
 
-def test_a_current_net_stays_as_it_is(v2_net):
-    before = v2_net.SerializeToString()
-    assert upgrade_net(v2_net).SerializeToString() == before
-    assert v2_net.SerializeToString() == before
-
-
-def test_upgrading_leaves_the_net_as_it_was(v1_net):
-    before = v1_net.SerializeToString()
-    upgrade_net(v1_net)
-    assert v1_net.SerializeToString() == before
+def test_upgrading_leaves_the_net_as_it_was(v1_net, v2_net):
+    for net in v1_net, v2_net:
+        before = net.SerializeToString()
+        assert (upgrade_net(net).SerializeToString() == before) is (net is v2_net)
+        assert net.SerializeToString() == before

@@ -2,18 +2,17 @@
 
 import struct
 
-import caffe_oracle
 import numpy as np
 import pytest
-from caffe_agreement import check_blob, check_net, needs_upb
+from caffe_agreement import check, needs_upb
 from caffe_mutations import UNUSUAL, unusual_nets
 from caffe_oracle import (
     LISTS,
+    MESSAGES,
     Contents,
     as_caffe_chooses,
-    as_syncblob_chooses,
-    contents_of,
-    net_as_caffe_reads_it,
+    blobs_as_caffe_reads_them,
+    blobs_of,
 )
 
 from syncblob import Blob
@@ -40,17 +39,16 @@ def index_message(**fields):
 
 
 @needs_upb
-@pytest.mark.parametrize("message", UNUSUAL)
-def test_unusual_messages_are_what_protobuf_finds(message):
-    assert as_syncblob_chooses(contents_of(caffe_oracle.BlobProto.FromString(message)))
-    check_blob(message)
-
-
-@needs_upb
-@pytest.mark.parametrize("net", unusual_nets())
-def test_nets_of_unusual_messages_are_what_protobuf_finds(net):
-    assert net_as_caffe_reads_it(caffe_oracle.NetParameter.FromString(net))[1]
-    check_net(net)
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        *(("BlobProto", message) for message in UNUSUAL),
+        *(("NetParameter", net) for net in unusual_nets()),
+    ],
+)
+def test_unusual_messages_are_what_protobuf_finds(name, message):
+    assert blobs_as_caffe_reads_them(blobs_of(MESSAGES[name].FromString(message)))
+    check(name, message)
 
 
 def test_the_model_of_caffes_choice_is_no_copy_of_the_index():

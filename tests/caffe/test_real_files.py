@@ -21,14 +21,10 @@ MODELS = [
 
 def as_converted(values, features):
     """Arrange weights as the independent converter for TensorFlow did."""
-    if values.ndim == 4:
-        return values.transpose(2, 3, 1, 0)
     if values.ndim == 2 and features is not None:
-        channels, height, width = features
-        outputs = values.shape[0]
-        values = values.reshape(outputs, channels, height, width).transpose(2, 3, 1, 0)
-        return values.reshape(-1, outputs)
-    return values.T
+        images = values.reshape(-1, *features)
+        return as_converted(images, None).reshape(values.shape[::-1])
+    return values.transpose(2, 3, 1, 0) if values.ndim == 4 else values.T
 
 
 @pytest.mark.parametrize(

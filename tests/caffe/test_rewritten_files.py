@@ -24,19 +24,16 @@ def write_model(number, path):
     save_model(ModelFile(str(number), layers), path)
 
 
-def write_hdf5(number, path):
-    with h5py.File(path, "w") as file:
-        for at, array in enumerate(arrays(number)):
-            # h5py reads chunked datasets.
-            chunks = (7, 1) if at == 0 else None
-            file.create_dataset(f"data/{number} {at}/0", data=array, chunks=chunks)
+def hdf5_writer(name, **packed):
+    """Return a writer of datasets of a name, of which h5py reads the first, which has chunks."""
 
+    def write(number, path):
+        with h5py.File(path, "w") as file:
+            for at, array in enumerate(arrays(number)):
+                layout = {"chunks": (7, 1), **packed} if at == 0 else {}
+                file.create_dataset(name.format(number, at), data=array, **layout)
 
-def write_tree(number, path):
-    with h5py.File(path, "w") as file:
-        for at, array in enumerate(arrays(number)):
-            packed = {"chunks": (7, 1), "compression": "gzip"} if at == 0 else {}
-            file.create_dataset(f"{number} {at}.weight", data=array, **packed)
+    return write
 
 
 def one_of(numbers):
@@ -94,7 +91,7 @@ def read_state(path):
 
 FORMATS = {
     "net.caffemodel": (write_model, read_model),
-    "net.h5": (write_hdf5, read_model),
+    "net.h5": (hdf5_writer("data/{} {}/0"), read_model),
     "mean.binaryproto": (
         lambda number, path: write_blob(arrays(number)[1], path),
         lambda path: (None, [read_blob(path)]),
@@ -109,7 +106,7 @@ FORMATS = {
         read_weights,
     ),
     "x.pt": (writer_of(write_torch), read_weights),
-    "x.h5": (write_tree, read_weights),
+    "x.h5": (hdf5_writer("{} {}.weight", compression="gzip"), read_weights),
     "net.solverstate": (
         lambda number, path: save_solver_state(
             SolverState(number, str(number), history=arrays(number)), path

@@ -72,16 +72,10 @@ def test_a_state_is_edited(write, tmp_path):
     assert [list(blob.shape.dim) for blob in written.history] == [[2], [2, 2]]
     assert list(written.history[0].data) == [0, 0]
     assert list(written.history[1].double_data) == [0.5] * 4
-    again = syncblob.SolverState(3, "made", history=[np.ones(2, np.float32)])
-    save_solver_state(again, tmp_path / "x.solverstate")
-    assert values(open_solver_state(tmp_path / "x.solverstate").history) == [[1, 1]]
-
-
-def test_numbers_of_numpy(tmp_path):
-    state = syncblob.SolverState(np.int64(-5), current_step=np.array(3, np.uint8))
-    save_solver_state(state, tmp_path / "x.solverstate")
+    made = syncblob.SolverState(np.int64(-5), "made", history=[np.ones(2, np.float32)])
+    save_solver_state(made, tmp_path / "x.solverstate")
     again = open_solver_state(tmp_path / "x.solverstate")
-    assert (again.iter, again.current_step) == (-5, 3)
+    assert (again.iter, values(again.history)) == (-5, [[1, 1]])
 
 
 @pytest.mark.parametrize("name", ["x.solverstate.h5", "x.h5"])

@@ -9,7 +9,6 @@ from syncblob.caffe import (
     ModelFile,
     SolverState,
     open_model,
-    plan_model,
     read_blob,
     save_model,
     save_solver_state,
@@ -17,6 +16,7 @@ from syncblob.caffe import (
 )
 from syncblob.caffe._pb.caffe_pb2 import BlobProto, BlobShape, LayerParameter, NetParameter
 from syncblob.caffe.messages import pieces
+from syncblob.caffe.messages import values as values_in_files
 from syncblob.caffe.messages.wire import length_field as field
 from syncblob.caffe.messages.wire import varint
 from syncblob.memory import Head
@@ -103,17 +103,6 @@ def test_an_unchanged_blob_gives_the_same_bytes(write, tmp_path, content, touche
     assert (tmp_path / "again.binaryproto").read_bytes() == content
 
 
-def test_a_blob_whose_file_has_changed_is_written_anew(write, tmp_path):
-    path = write(UNPACKED, "mean.binaryproto")
-    blob = read_blob(path)
-    blob.cpu_data()
-    path.write_bytes(UNPACKED[:-4] + FLOATS[:4] + UNKNOWN)
-    write_blob(blob, tmp_path / "again")
-    assert BlobProto.FromString((tmp_path / "again").read_bytes()) == BlobProto(
-        shape=BlobShape(dim=[2]), data=[1, 2]
-    )
-
-
 # --- changes --------------------------------------------------------------------------------------
 
 
@@ -182,14 +171,10 @@ def test_fields_of_the_net_that_caffe_does_not_have_stay(write, tmp_path):
 def test_layers_of_another_file(write, v2_net, saved):
     model = open_model(write(v2_net))
     other = open_model(write(field(100, ODD_LAYER), "other.caffemodel"))
-    model["a"] = other["a"]
     model["b"] = other["a"]
-    net = saved(model)
-    assert (
-        net.layer[3].SerializeToString() == LayerParameter.FromString(ODD_LAYER).SerializeToString()
-    )
-    assert net.layer[4].name == "b"
-    assert list(net.layer[4].blobs[0].data) == [1, 2]
+    layer = saved(model).layer[3]
+    assert layer.name == "b"
+    assert list(layer.blobs[0].data) == [1, 2]
     assert other["a"].blobs[0].head is Head.UNINITIALIZED
 
 
@@ -264,16 +249,10 @@ def test_an_edited_net_of_the_previous_format_is_upgraded(write, v1_net, saved, 
 # --- NVCaffe ------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def raw_net():
-    """A net with a blob of half-precision values, stored as raw bytes."""
+def test_changed_raw_values_are_written_as_caffe_can_read_them(write, saved):
     values = np.array([1, 2, 0.5], "<f2").tobytes()
     blob = BlobProto(shape=BlobShape(dim=[3]), raw_data_type=2, raw_data=values)
-    return NetParameter(layer=[LayerParameter(name="a", blobs=[blob])])
-
-
-def test_changed_raw_values_are_written_as_caffe_can_read_them(write, raw_net, saved):
-    model = open_model(write(raw_net))
+    model = open_model(write(NetParameter(layer=[LayerParameter(name="a", blobs=[blob])])))
     model["a"].blobs[0].mutable_cpu_data()[0] = 7
     (blob,) = saved(model).layer[0].blobs
     assert blob == BlobProto(shape=BlobShape(dim=[3]), data=[7, 2, 0.5])
@@ -282,26 +261,26 @@ def test_changed_raw_values_are_written_as_caffe_can_read_them(write, raw_net, s
 # --- errors ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("dtype", ["int32", "bool", "complex64"])
-def test_dtypes_that_are_no_floats(old_file, dtype):
-    model = ModelFile("", [Layer("a", blobs=[Blob(2), Blob(2, dtype)])])
-    with pytest.raises(TypeError, match=f"layer 'a': blob 1: a BlobProto holds floats.*{dtype}"):
-        save_model(model, old_file)
-    with pytest.raises(TypeError, match="holds floats"):
-        write_blob(Blob(2, dtype), old_file.with_suffix(""))
-
-
-def test_more_axes_than_caffe_has(old_file):
-    with pytest.raises(ValueError, match="layer 'a': blob 0: Caffe's blobs have at most 32 axes"):
-        save_model(ModelFile("", [Layer("a", blobs=[Blob((1,) * 33)])]), old_file)
-    with pytest.raises(ValueError, match="at most 32 axes"):
-        write_blob(Blob((1,) * 33), old_file.with_suffix(""))
+@pytest.mark.parametrize(
+    ("blob", "error", "words"),
+    [
+        *(
+            (Blob(2, dtype), TypeError, f"a BlobProto holds floats.*{dtype}")
+            for dtype in ("int32", "bool", "complex64")
+        ),
+        (Blob((1,) * 33), ValueError, "Caffe's blobs have at most 32 axes"),
+    ],
+)
+def test_what_caffe_does_not_have(old_file, blob, error, words):
+    with pytest.raises(error, match=f"layer 'a': blob 1: {words}"):
+        save_model(ModelFile("", [Layer("a", blobs=[Blob(2), blob])]), old_file)
+    with pytest.raises(error, match=words):
+        write_blob(blob, old_file.with_suffix(""))
 
 
 def test_blobs_and_models_of_2_gib(old_file):
     half = [Blob(2**28 - 100) for _ in range(2)]
     model = ModelFile("", [Layer("a", blobs=half)])
-    plan_model(model)
     model["b"] = Layer("b", blobs=[Blob(1000)])
     with pytest.raises(ValueError, match=r"a \.caffemodel holds at most 2147483647 bytes.*h5"):
         save_model(model, old_file)
@@ -316,6 +295,7 @@ def test_blobs_and_models_of_2_gib(old_file):
 def test_the_announced_size_of_a_model_is_its_size(monkeypatch, tmp_path, write, v2_net):
     path = write(v2_net)
     model = open_model(path)
+    model.name = "met"
     size = path.stat().st_size
     monkeypatch.setattr(pieces, "MAX_MESSAGE", size)
     save_model(model, tmp_path / "again")
@@ -347,14 +327,9 @@ SAVERS = {
         (".caffemodel", "x.BinaryProto", "write_blob"),
         (".caffemodel", "x.npz x.safetensors x.pt x.PTH", "'syncblob convert'"),
         (".caffemodel", "x.onnx x.json x.npy x.py x.txt", "does not write this"),
-        (".caffemodel", "x.solverstate x.solverstate.h5", "save_solver_state writes the state"),
         (".binaryproto", "x.caffemodel x.CaffeModel.h5", "save_model writes a model"),
-        (".binaryproto", "x.prototxt", "write_prototxt writes"),
-        (".binaryproto", "x.npz", "'syncblob convert'"),
-        (".binaryproto", "x.solverstate", "save_solver_state writes the state"),
-        (".solverstate", "x.caffemodel", "save_model writes a model"),
+        (".binaryproto", "x.solverstate x.solverstate.h5", "save_solver_state writes the state"),
         (".solverstate", "x.npz", ""),
-        (".solverstate", "x.binaryproto", "write_blob writes one blob"),
     ],
 )
 def test_extensions_of_other_formats(tmp_path, expected, names, advice):
@@ -374,8 +349,7 @@ def test_no_extension_and_unknown_ones(tmp_path, name):
 
 
 def test_pieces_larger_than_a_chunk(monkeypatch, tmp_path, write):
-    for name in ("values.Values.longest_chunk", "pieces.CHUNK"):
-        monkeypatch.setattr(f"syncblob.caffe.messages.{name}", 64)
+    monkeypatch.setattr(values_in_files.Values, "longest_chunk", 64)
     values = np.random.default_rng(3).standard_normal((7, 30)).astype(np.float32)
     proto = BlobProto(shape=BlobShape(dim=[7, 30]), data=values.ravel())
     path = write(NetParameter(layer=[LayerParameter(name="a", blobs=[proto])]))

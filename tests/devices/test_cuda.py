@@ -19,7 +19,7 @@ import cuda_model
 import numpy as np
 import pytest
 from cuda_model import CUDARuntimeError
-from cupy_model import launch
+from cupy_model import launch, side_stream
 from made_blobs import DTYPES, values
 from made_blobs import on_cuda as blob_in
 
@@ -27,19 +27,14 @@ import syncblob
 from syncblob import Blob, Head, record_transfers, set_memory_limit
 from syncblob._layout import Layout
 from syncblob.arrays import dlpack_capsules
-from syncblob.arrays import import_cuda_arrays as interop
+from syncblob.arrays.native import import_cuda_array
 from syncblob.blob.core import fresh
 from syncblob.devices import Side, accelerator, cuda, current_accelerator
+from syncblob.memory.changes import MAX_SPANS
 
 pytestmark = pytest.mark.usefixtures("machine")
 
 NONE, CPU, GPU, SYNCED, SPLIT = PAIR = [*Head][:5]  # with one accelerator
-
-
-def side_stream():
-    import cupy
-
-    return cupy.cuda.Stream(non_blocking=True)
 
 
 def add_one(array):
@@ -95,7 +90,7 @@ def test_what_is_missing_is_said_and_asked_once(machine, monkeypatch, reason):
     with pytest.raises(syncblob.NoDeviceError, match=reason):
         Blob(3, device="cuda:0")
     with pytest.raises(syncblob.NoDeviceError, match=reason):
-        interop.import_array(object())
+        import_cuda_array(object())
     assert not hasattr(Blob(3), "__cuda_array_interface__")
 
 
@@ -159,19 +154,13 @@ def test_a_device_without_memory_says_what_is_used_and_what_helps(
     monkeypatch.setattr(backend, "bounded", False)
     blob = blob_in(CPU)
     blob.name = "weights"
-    kept = cupy.zeros(1 << 20, "u1")
     with machine.failing(allocation=1), pytest.raises(cupy.cuda.memory.OutOfMemoryError) as caught:
         blob.gpu_data()
     text = str(caught.value)
     assert text.startswith("Out of memory allocating 24 bytes")
-    assert re.search(
-        r"; \S+ GiB of the \S+ GiB of cuda:0 are free, and CuPy and PyTorch keep 0 B that were "
-        "freed; ",
-        text,
-    )
+    assert re.search(r"; \S+ GiB of the \S+ GiB of cuda:0 are free; ", text)
     assert "gpu_data needs 24 B on cuda:0 for Blob 'weights' of shape (2, 3), float32, 24 " in text
     assert f"at {__file__}:" in text
-    del kept
 
 
 # --- asynchronous uploads -------------------------------------------------------------------------
@@ -204,21 +193,15 @@ def test_a_push_goes_to_the_stream_that_is_named(cupy, machine, spelled):
     assert blob.gpu_data().tolist() == values().tolist()
 
 
-@pytest.mark.parametrize("wrong", ["a stream", 2.5, object()])
-def test_what_is_no_stream_is_refused_before_anything_changes(machine, wrong):
+@pytest.mark.parametrize("wrong", ["a stream", 2.5, "one of another device"])
+def test_what_is_no_stream_here_is_refused_before_anything_changes(cupy, machine, wrong):
+    if wrong == "one of another device":
+        with cupy.cuda.Device(1):
+            wrong = side_stream()
     blob = blob_in(CPU)
-    with pytest.raises(TypeError, match="expected a CuPy stream"):
+    with pytest.raises((TypeError, RuntimeError), match=r"expected a CuPy stream|ResourceHandle"):
         blob.async_gpu_push(wrong)
     assert (blob.head, machine.idle) == (CPU, True)
-
-
-def test_the_stream_of_another_device_is_refused_before_anything_changes(cupy):
-    with cupy.cuda.Device(1):
-        stream = side_stream()
-    blob = blob_in(CPU)
-    with pytest.raises(RuntimeError):
-        blob.async_gpu_push(stream)
-    assert blob.head is CPU
     assert blob.gpu_data().tolist() == values().tolist()
 
 
@@ -341,36 +324,22 @@ def test_a_push_that_was_waited_for_keeps_nothing(backend):
         assert gone() is None
 
 
-@pytest.mark.parametrize("failure", ["memcpyAsync", "streamWaitEvent"])
-def test_a_push_that_fails_before_its_copy_was_queued_changes_nothing(machine, failure):
-    blob = blob_in(CPU)
-    with machine.failing(**{failure: 1}), pytest.raises(CUDARuntimeError):
-        blob.async_gpu_push()
-    assert blob.head is CPU
-    assert blob.gpu_data().tolist() == values().tolist()
-
-
 # --- captures -------------------------------------------------------------------------------------
 
 
-def test_whether_a_graph_is_being_captured_is_seen_on_the_current_stream(backend):
+def test_a_capture_counts_on_the_current_stream_or_if_it_forbids_the_use_of_that(cupy, backend):
     assert not backend.capturing
-    with side_stream() as stream:
-        stream.begin_capture()
-        assert backend.capturing
-        stream.end_capture()
-        assert not backend.capturing
-
-
-def test_a_capture_that_forbids_the_use_of_the_current_stream_counts(cupy, backend):
     stream = cupy.cuda.Stream()
     stream.begin_capture()
     assert backend.capturing
     stream.end_capture()
+    assert not backend.capturing
     with side_stream() as stream:
         stream.begin_capture()
+        assert backend.capturing
         with pytest.raises(CUDARuntimeError):
             stream.synchronize()
+        # The capture is invalid now.
         assert backend.capturing
         with pytest.raises(CUDARuntimeError):
             stream.end_capture()
@@ -542,13 +511,24 @@ def test_a_simulated_device_copies_from_a_cuda_device_through_the_host():
 
 @pytest.mark.parametrize("const", [False, True])
 @pytest.mark.parametrize("head", [NONE, CPU, GPU, SYNCED])
-def test_the_interface_describes_the_memory_on_the_device(const, head):
+def test_the_interface_describes_the_memory_on_the_device_each_time(const, head):
     blob = blob_in(head)
-    described = (blob.const if const else blob).__cuda_array_interface__
+    lender = blob.const if const else blob
+    described = lender.__cuda_array_interface__
     assert (described["version"], described["strides"]) == (3, None)
     assert (described["shape"], described["typestr"]) == ((2, 3), "<f4")
+    state = blob.head
+    assert state is (SYNCED if const and head in (CPU, SYNCED) else GPU)
+    with syncblob.no_transfers():
+        assert lender.__cuda_array_interface__ == described
+    assert blob.head is state
+    # One `assume_unaliased` ends the exposure of both.
+    blob.assume_unaliased()
+    with syncblob.record_transfers() as log:
+        blob.cpu_data()
+        blob.cpu_data()
+    assert log.downloads == (state is GPU)
     assert described["data"] == (blob.gpu_data().data.ptr, const)
-    assert blob.head is (SYNCED if const and head in (CPU, SYNCED) else GPU)
 
 
 def test_the_interface_names_the_current_stream():
@@ -696,7 +676,7 @@ def test_the_stream_of_a_dlpack_consumer_waits_for_the_current_one(cupy, kind):
     assert seen == [(values() + 1).tolist()]
 
 
-@pytest.mark.parametrize("take", [Blob.asarray, Blob.from_dlpack, interop.import_array])
+@pytest.mark.parametrize("take", [Blob.asarray, Blob.from_dlpack, import_cuda_array])
 def test_the_current_stream_waits_for_a_dlpack_producers(cupy, take):
     array, seen = cupy.asarray(values()), []
     cupy.cuda.Stream.null.synchronize()
@@ -805,19 +785,12 @@ def test_the_stream_of_an_interface_is_one_of_its_arrays_device(cupy):
         array = cupy.asarray(values())
         lender = Lender(array, interface={})
     assert lender.__cuda_array_interface__["stream"] == cuda_model.LEGACY
-    taken = interop.import_array(lender)
+    taken = import_cuda_array(lender)
     seen = []
     with cupy.cuda.Device(1), side_stream() as stream:
         launch(lambda a: seen.append(a.tolist()), taken)
         stream.synchronize()
     assert seen == [values().tolist()]
-
-
-def test_a_download_goes_to_ordinary_memory_where_none_can_be_page_locked(machine):
-    blob = Blob(3, device="cuda:0")
-    launch(lambda a: a.fill(4), blob.overwrite_gpu_data())
-    with machine.failing(pinned_allocation=1):
-        assert blob.cpu_data().tolist() == [4] * 3
 
 
 ON_THE_HOST = {
@@ -854,24 +827,6 @@ def test_cupy_shares_the_memory_of_a_blob_of_the_host_and_the_alias_is_tracked(c
     del array
     gc.collect()
     assert not loans.of(Side.ACCELERATOR)
-
-
-@pytest.mark.parametrize("head", [NONE, CPU, GPU, SYNCED])
-@pytest.mark.parametrize("const", [False, True])
-def test_to_ask_for_the_interface_twice_is_as_to_ask_once(head, const):
-    blob = blob_in(head)
-    lender = blob.const if const else blob
-    first = lender.__cuda_array_interface__
-    state = blob.head
-    with syncblob.no_transfers():
-        assert lender.__cuda_array_interface__ == first
-    assert blob.head is state
-    # One `assume_unaliased` ends the exposure of both.
-    blob.assume_unaliased()
-    with syncblob.record_transfers() as log:
-        blob.cpu_data()
-        blob.cpu_data()
-    assert log.downloads == (state is GPU)
 
 
 def test_cupy_causes_one_warning_of_an_alias_that_it_leaves_behind(cupy):
@@ -911,22 +866,6 @@ def test_what_comes_into_use_on_the_device_is_waited_for(machine):
     blob[4:].gpu_data()
     machine.finish()
     assert blob[4:].gpu_data().get().tolist() == [7] * 4
-
-
-READ_A_COLUMN = {
-    "np.array": np.array,
-    "tolist": lambda column: column.tolist(),
-    "to_device": lambda column: column.to_device("cpu"),
-    "item": lambda column: [column[place].item() for place in range(3)],
-}
-
-
-@pytest.mark.parametrize("read", READ_A_COLUMN.values(), ids=READ_A_COLUMN)
-def test_elements_are_gathered_after_the_kernels_of_all_streams(read):
-    blob = Blob((3, 2), device="cuda:0")
-    blob.overwrite_cpu_data()[...] = 1
-    launch(lambda a: a.fill(5), blob.mutable_gpu_data(), stream=side_stream())
-    assert list(read(blob[:, 0])) == [5] * 3
 
 
 @lazily
@@ -1013,15 +952,22 @@ def test_a_torch_without_cuda_is_an_error_before_anything_moves(use):
     assert torch.add(blob.on("cpu"), 1).tolist() == (values() + 1).tolist()
 
 
-@pytest.mark.parametrize("head", [NONE, CPU, SYNCED])
-@pytest.mark.parametrize("name", ["tensor", "as_tensor", "asarray", "from_dlpack"])
-def test_torch_makes_cpu_tensors_of_blobs_of_the_host(head, name):
-    torch = pytest.importorskip("torch")
-    blob = blob_in(head).on("cpu")
-    with syncblob.no_transfers():
-        tensor = getattr(torch, name)(blob)
-    assert tensor.device.type == "cpu"
-    assert tensor.tolist() == (values() if head else values() * 0).tolist()
+# --- long maps ------------------------------------------------------------------------------------
+
+
+def test_no_write_on_the_host_ends_a_borrow_of_other_elements_on_the_device():
+    """Borrows on the device are not tracked, so a map that is too long stays too long."""
+    size = 4 * MAX_SPANS
+    blob = Blob(size, "uint8", device="cuda")
+    blob.overwrite_gpu_data()[...] = 1
+    # One byte on the device between bytes on the host is the smallest span.
+    blob[4:5].mutable_cpu_data()
+    blob[6:8].mutable_cpu_data()
+    borrow = blob[5:6].mutable_gpu_data()
+    for place in range(12, size, 4):
+        blob[place : place + 2].mutable_cpu_data()
+    borrow[...] = 7
+    assert blob[4:8].cpu_data().tolist() == [1, 7, 1, 1]
 
 
 # --- a full device --------------------------------------------------------------------------------

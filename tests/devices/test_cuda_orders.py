@@ -9,7 +9,7 @@ import warnings
 import numpy as np
 import pytest
 from cuda_model import CUDARuntimeError
-from cupy_model import launch
+from cupy_model import compute, launch, side_stream
 
 import syncblob
 from syncblob import Blob, Head
@@ -24,12 +24,6 @@ modes = pytest.mark.parametrize("mode", [0, 1, 2], ids=["global", "thread-local"
 BLOCK = 512
 
 
-def side_stream():
-    import cupy
-
-    return cupy.cuda.Stream(non_blocking=True)
-
-
 def ready(value, machine, size=128):
     """Return a Blob with a value everywhere, on both sides, and no work under way."""
     blob = Blob(size, device="cuda:0")
@@ -37,11 +31,6 @@ def ready(value, machine, size=128):
     blob.prefetch()
     machine.finish()
     return blob
-
-
-def compute(blob, kernel):
-    """Compute with a Blob as an operation does."""
-    blob.home.compute(launch, kernel, blob.array_in(blob.home, CONST, "test"))
 
 
 def reading(seen):

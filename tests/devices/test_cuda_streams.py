@@ -9,7 +9,7 @@ import weakref
 import numpy as np
 import pytest
 from cuda_model import CUDARuntimeError
-from cupy_model import launch
+from cupy_model import compute, launch, side_stream
 
 import syncblob
 from syncblob import Blob, Head
@@ -34,29 +34,15 @@ def streams(machine):
         yield streams
 
 
-def side_stream():
-    import cupy
-
-    return cupy.cuda.Stream(non_blocking=True)
-
-
 def add_one(array):
     array += 1
-
-
-def computing(backend, blob, kernel):
-    """Compute with a Blob as an operation does: on the current stream, with its own array."""
-    home = blob.home
-    array = blob.array_in(home, CONST, "test")
-    assert home is backend
-    backend.compute(launch, kernel, array)
 
 
 # --- last uses ------------------------------------------------------------------------------------
 
 
 @lazily
-def test_a_double_buffered_loop_waits_for_no_other_work_than_that_on_its_buffer(backend, machine):
+def test_a_double_buffered_loop_waits_for_no_other_work_than_that_on_its_buffer(machine):
     pair = [Blob(64, device="cuda:0") for _ in range(2)]
     for batch in pair:
         # A buffer is used in the order of the stream on which it was allocated.
@@ -78,7 +64,7 @@ def test_a_double_buffered_loop_waits_for_no_other_work_than_that_on_its_buffer(
         # waited for the kernel that had read the device's buffer before. Later ones are queued.
         assert ran == [*range(step - 3)]
         assert machine.calls["deviceSynchronize"] == before
-        computing(backend, batch, kernel(step))
+        compute(batch, kernel(step))
     machine.finish()
     assert ran == [*range(8)]
     assert expected == [*range(8)]
@@ -86,22 +72,62 @@ def test_a_double_buffered_loop_waits_for_no_other_work_than_that_on_its_buffer(
 
 @lazily
 @pytest.mark.parametrize("start", ["prefetch", "gpu_data"])
-def test_halves_of_a_memory_are_independent(backend, machine, start):
-    pair = Blob((2, 64), device="cuda:0")
-    pair.overwrite_cpu_data()[...] = 0
-    pair.prefetch()
+def test_parts_of_a_memory_are_independent(backend, machine, start):
+    parts = Blob((3, 64), device="cuda:0")
+    parts.overwrite_cpu_data()[...] = 0
+    parts.prefetch()
     ran: list[int] = []
-    computing(backend, pair[0], lambda _: ran.append(0))
-    pair[0].overwrite_cpu_data()[...] = 1
-    computing(backend, pair[1], lambda _: ran.append(1))
-    pair[0].prefetch()
+    compute(parts[0], lambda _: ran.append(0))
+    parts[0].overwrite_cpu_data()[...] = 1
+    compute(parts[1], lambda _: ran.append(1))
+    parts[0].prefetch()
     backend.synchronize()
-    computing(backend, pair[1], lambda _: ran.append(2))
-    pair[0].overwrite_cpu_data()[...] = 2
+    compute(parts[1], lambda _: ran.append(2))
+    compute(parts[2], lambda _: ran.append(2))
+    parts[0].overwrite_cpu_data()[...] = 2
     before = machine.calls["deviceSynchronize"]
-    getattr(pair[0], start)()
+    getattr(parts[0], start)()
     assert 2 not in ran
     assert machine.calls["deviceSynchronize"] == before
+
+
+@lazily
+@pytest.mark.parametrize("lent", [False, True])
+def test_a_column_counts_as_all_that_it_reaches(machine, lent):
+    blob, stream = Blob((1 << 14, 2), device="cuda:0"), side_stream()
+    blob.overwrite_cpu_data()[...] = 1
+    blob.prefetch()
+    machine.finish()
+    if lent:
+        launch(lambda a: a.fill(5), blob[:, 1].mutable_gpu_data(), stream=stream)
+    else:
+        with stream:
+            blob[:, 1] = 5
+    assert blob[-1].cpu_data().tolist() == [1, 5]
+
+
+@lazily
+def test_a_view_that_a_function_returns_forgets_no_use(backend, machine):
+    blob, seen = Blob(8, device="cuda:0"), []
+    blob.overwrite_cpu_data()[...] = 1
+    array = blob.array_in(backend, CONST, "test")
+    with side_stream():
+        backend.compute(launch, lambda of: seen.append(of[0]), array)
+    view = backend.compute(lambda x: x.view(), array)
+    blob.overwrite_cpu_data()[...] = 5
+    blob.prefetch()
+    machine.finish()
+    assert seen == [1]
+    del view
+
+
+@lazily
+def test_what_a_function_returns_of_others_stays_theirs(cupy, backend):
+    array, stream = cupy.zeros(3, "f4"), side_stream()
+    assert backend.compute(lambda x: (x, x.view()), array)[0] is array
+    blob = Blob.asarray(array)
+    launch(add_one, array, stream=stream)
+    assert blob.tolist() == [1] * 3
 
 
 @lazily
@@ -126,17 +152,23 @@ def test_an_upload_waits_for_a_computation_that_reads(backend, machine, kind):
     blob.mutable_cpu_data()[...] = 9
     blob.prefetch()
     assert machine.calls["deviceSynchronize"] == 0
-    machine.finish(latest_first=True)
+    # The stream of transfers comes first.
+    machine.finish()
     assert (copied.tolist() if kind == "copy" else seen[0]) == [1] * 8
     assert blob.gpu_data().tolist() == [9] * 8
 
 
 @lazily
-def test_a_download_of_a_result_waits_for_its_stream_only(backend, machine):
+@pytest.mark.parametrize("several", [False, True])
+def test_a_download_of_a_result_waits_for_its_stream_only(backend, machine, several):
     x, late = Blob(8, device="cuda:0"), []
     x.overwrite_cpu_data()[...] = 3
     array = x.array_in(x.home, CONST, "test")
-    y = fresh(Blob, backend.compute(backend.copy, array), backend)
+    if several:
+        (result,) = backend.compute(lambda array: (backend.copy(array),), array)
+    else:
+        result = backend.compute(backend.copy, array)
+    y = fresh(Blob, result, backend)
     launch(lambda: late.append(1), stream=side_stream())
     assert np.asarray(y).tolist() == [3] * 8
     assert not late
@@ -147,11 +179,11 @@ def test_a_download_of_a_result_waits_for_its_stream_only(backend, machine):
 @pytest.mark.parametrize("head", ["cpu", "gpu"])
 @pytest.mark.parametrize("key", [..., slice(2, 5), slice(0, 8, 3), 3])
 @pytest.mark.parametrize("value", [9, np.int64(9), "blob"])
-def test_a_download_waits_for_what_wrote_and_not_for_the_device(machine, backend, head, key, value):
+def test_a_download_waits_for_what_wrote_and_not_for_the_device(machine, head, key, value):
     x, expected, late = Blob(8, device="cuda:0"), np.full(8, 3), []
     x.overwrite_cpu_data()[...] = 3
     if head == "gpu":
-        computing(backend, x, lambda _: None)
+        compute(x, lambda _: None)
         x[0] = expected[0] = 4
     if value == "blob":
         value = Blob(np.shape(expected[key]), device="cuda:0")
@@ -166,13 +198,13 @@ def test_a_download_waits_for_what_wrote_and_not_for_the_device(machine, backend
 
 
 @lazily
-def test_what_was_lent_is_waited_for_on_all_streams(backend, machine):
+def test_what_was_lent_is_waited_for_on_all_streams(machine):
     x = Blob(8, device="cuda:0")
     x.overwrite_cpu_data()[...] = 3
     launch(add_one, x.mutable_gpu_data(), stream=side_stream())
     assert x.tolist() == [4] * 8
     assert machine.calls["deviceSynchronize"] == 1
-    computing(backend, x, lambda _: None)
+    compute(x, lambda _: None)
     x.mutable_cpu_data()[...] = 1
     x.gpu_data()
     assert machine.calls["deviceSynchronize"] == 2
@@ -187,7 +219,7 @@ def test_strided_elements_are_downloaded_with_one_wait(machine, other):
         launch(lambda a: a.fill(5), blob.mutable_gpu_data(), stream=side_stream())
     else:
         blob.overwrite_cpu_data()[...] = 4
-        computing(accelerator("cuda:0"), blob, add_one)
+        compute(blob, add_one)
         blob.array_in(blob.home, MUTABLE, "test")
     machine.calls.clear()
     assert np.array(blob[:, 0]).tolist() == [5] * 3
@@ -203,7 +235,7 @@ def test_many_uses_of_a_memory_are_joined_and_none_is_lost(backend, machine):
 
     def use(row, stream):
         with stream:
-            computing(backend, blob[row], lambda a: seen.append(a[0]))
+            compute(blob[row], lambda a: seen.append(a[0]))
 
     for row in range(60):
         use(row, streams[row % 3])
@@ -298,7 +330,7 @@ def used_by(library, machine, streams):
     blob = at_gpu()
     with streams.stream(stream) if library == "torch" else stream:
         if library == "an operation":
-            computing(accelerator("cuda:0"), blob, lambda _: None)
+            compute(blob, lambda _: None)
         else:
             blob.gpu_data()
     return stream
@@ -403,7 +435,7 @@ def test_blobs_that_go_in_a_capture_leave_it_good(cupy, mode, current):
     "border", ["compute", "gpu_data", "interface", "dlpack", "to_torch", "prefetch"]
 )
 def test_work_on_torchs_stream_comes_before_what_follows_and_after_what_was_before(  # fixtures
-    cupy, backend, machine, streams, border, latest_first
+    cupy, machine, streams, border, latest_first
 ):
     blob, other, ran = at_cpu(), at_cpu(), []
     blob.gpu_data()
@@ -412,7 +444,7 @@ def test_work_on_torchs_stream_comes_before_what_follows_and_after_what_was_befo
     with streams.stream(first), last:
         launch(lambda: ran.append("CuPy, before"))
         if border == "compute":
-            computing(backend, blob, lambda _: ran.append("CuPy"))
+            compute(blob, lambda _: ran.append("CuPy"))
         elif border == "gpu_data":
             blob.gpu_data()
         elif border == "interface":
@@ -654,23 +686,24 @@ def test_an_operation_of_cupys_is_refused_in_a_graph_of_torchs(cupy, backend, st
     ran: list[int] = []
     refused = pytest.raises(RuntimeError, match="captured on torch's current stream")
     with streams.graph(side_stream(), cupy.cuda.runtime.streamCaptureModeGlobal), refused:
-        computing(backend, blob, lambda _: ran.append(1))
+        compute(blob, lambda _: ran.append(1))
     assert ran == []
     same = side_stream()
     with same, streams.graph(same, 0) as made:
-        computing(backend, blob, lambda _: ran.append(1))
+        compute(blob, lambda _: ran.append(1))
     made[0].launch()
     backend.synchronize()
     assert ran == [1]
 
 
 @pytest.mark.usefixtures("streams")
-def test_an_operation_is_captured_on_a_blocking_stream_beside_torchs_legacy_stream(cupy, backend):
-    blob, ran, stream = at_cpu(), [], cupy.cuda.Stream()
+@pytest.mark.parametrize("non_blocking", [False, True])
+def test_an_operation_is_captured_beside_torchs_legacy_stream(cupy, non_blocking):
+    blob, ran, stream = at_cpu(), [], cupy.cuda.Stream(non_blocking=non_blocking)
     blob.gpu_data()
     with stream:
         stream.begin_capture()
-        computing(backend, blob, lambda _: ran.append(1))
+        compute(blob, lambda _: ran.append(1))
         graph = stream.end_capture()
     assert ran == []
     graph.launch(stream)
@@ -717,20 +750,20 @@ def test_a_producer_is_asked_for_the_legacy_stream_on_that_of_a_thread(cupy, tak
 
 
 @lazily
-def test_what_another_thread_used_on_its_default_stream_is_waited_for(cupy, backend):
+def test_what_another_thread_used_on_its_default_stream_is_waited_for(cupy):
     blob, seen = at_cpu(), []
     blob.prefetch()
 
     def use():
         with cupy.cuda.Stream.ptds:
-            computing(backend, blob, lambda a: seen.append(float(a[0])))
+            compute(blob, lambda a: seen.append(float(a[0])))
 
     thread = threading.Thread(target=use)
     thread.start()
     thread.join()
     with cupy.cuda.Stream.ptds:
         # The stream of this thread has the same pointer.
-        computing(backend, blob, lambda _: None)
+        compute(blob, lambda _: None)
     blob.mutable_cpu_data()[...] = 5
     blob.gpu_data()
     assert seen == [1]
@@ -738,7 +771,7 @@ def test_what_another_thread_used_on_its_default_stream_is_waited_for(cupy, back
 
 def test_a_stream_that_fails_raises_cudas_error_and_changes_nothing(machine):
     blob = at_cpu()
-    for kind in ("eventRecord", "streamWaitEvent", "eventCreate"):
+    for kind in ("memcpyAsync", "eventRecord", "streamWaitEvent", "eventCreate"):
         other = at_cpu()
         with machine.failing(**{kind: 1}), pytest.raises(CUDARuntimeError):
             other.prefetch()

@@ -181,6 +181,17 @@ REFUSALS = {
 }
 
 
+@pytest.mark.parametrize("const", [False, True])
+def test_the_host_may_reach_a_simulated_device_where_a_copy_is_forbidden(simulated, const):
+    blob = blob_in(GPU)
+    simulated.reset_counts()
+    view = blob.const if const else blob
+    capsule = view.__dlpack__(**VERSIONED, copy=False, dl_device=(1, 0))
+    assert tuple(look(capsule).tensor.device) == (1, 0)
+    assert look(capsule).tensor.data == address(blob.gpu_data())
+    assert (blob.head, simulated.downloads, simulated.host_allocations) == (GPU, 0, 0)
+
+
 @pytest.mark.parametrize("name", REFUSALS)
 @pytest.mark.parametrize("const", [False, True])
 def test_a_refusal_is_a_buffer_error_and_changes_nothing(simulated, name, const):

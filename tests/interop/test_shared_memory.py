@@ -66,7 +66,7 @@ def test_what_another_writes_reaches_a_device_that_has_been_written(name):
 @pytest.mark.parametrize(
     ("error", "message", "arguments"),
     [
-        (FileExistsError, "create=False", {}),
+        (FileExistsError, "File exists", {}),
         (ValueError, "at least 4000000 bytes", {"shape": 10**6, "create": False}),
         (ValueError, "got None", {"name": None, "create": False}),
         (FileNotFoundError, "keep that Blob", {"name": "syncblob-no-such", "create": False}),

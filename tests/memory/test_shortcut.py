@@ -16,7 +16,7 @@ from syncblob.memory import Access
 from syncblob.memory.accesses import expose
 from syncblob.memory.ledger import Ledger
 from syncblob.memory.loans import Loans
-from syncblob.memory.spans import Spans
+from syncblob.memory.state_machine import Spans
 
 NBYTES = 8
 WHOLE = Layout.raw(NBYTES)
@@ -348,17 +348,17 @@ def test_a_part_that_may_be_read_says_nothing_of_the_whole():
 def test_nothing_is_written_in_the_midst_of_another_access(monkeypatch):
     memory = used(Side.HOST)
     synced(memory, Side.HOST)
-    put = Spans.put
+    replaced = Spans.replaced
 
     def interrupted(*args):
         monkeypatch.undo()
         with pytest.raises(RuntimeError, match="in the middle of a transfer"):
             memory.mutable_gpu_data()
-        return put(*args)
+        return replaced(*args)
 
-    monkeypatch.setattr(Spans, "put", interrupted)
+    monkeypatch.setattr(Spans, "replaced", interrupted)
     memory.lend(Side.HOST, MUTABLE, Layout.raw(4), "use")[...] = 5
-    assert Spans.put is put
+    assert Spans.replaced is replaced
     assert memory.gpu_data().tolist() == [5] * 4 + [1] * 4
 
 

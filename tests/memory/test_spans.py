@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from syncblob import Head
 from syncblob.devices import Side
-from syncblob.memory.spans import Run, Spans
-from syncblob.memory.state_machine import Access, head_over, plan_access
+from syncblob.memory.state_machine import Access, Run, Spans, head_over, plan_access
 
 # The map supports any number of sides; the state machine has two.
 SIDES = (1, 2, 4)
@@ -155,15 +154,6 @@ def test_the_same_holders_in_a_range(drawn, holders):
     assume(start < stop)
     after = spans_of(listing).put(start, stop, holders)
     assert after == spans_of([*listing[:start], *[holders] * (stop - start), *listing[stop:]])
-
-
-@EXAMPLES
-@given(listings_with_a_range())
-def test_the_holders_of_a_range_where_all_are_alike(drawn):
-    listing, start, stop = drawn
-    found = set(listing[start:stop])
-    assert spans_of(listing).alike(start, stop) == (found.pop() if len(found) == 1 else None)
-    assert spans_of(listing).alike(start, start) is None
 
 
 @EXAMPLES

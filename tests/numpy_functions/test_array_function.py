@@ -3,6 +3,7 @@
 import ml_dtypes
 import numpy as np
 import pytest
+from call_texts import functions
 from devices import OTHER, SYCL
 from in_threads import in_threads
 from numpy.lib.recfunctions import unstructured_to_structured
@@ -44,96 +45,50 @@ def same(result, expected):
 # --- other arguments of the same function ---------------------------------------------------------
 
 # Each row calls one function in several ways. Their plans must not be mixed up.
-WAYS = {
-    "sum": [
-        lambda a, _: np.sum(a),
-        lambda a, _: np.sum(a, 0),
-        lambda a, _: np.sum(a, axis=(0, 1)),
-        lambda a, _: np.sum(a, axis=None, dtype=None, out=None, keepdims=False),
-        lambda a, _: np.sum(a, axis=1, keepdims=True),
-        lambda a, b: np.sum(a, where=b > 0),
-        lambda a, b: np.sum(a, axis=0, where=b > 0, initial=3.0),
-        lambda a, _: np.sum(a=a, dtype=np.float64),
-        lambda a, _: np.sum(a, dtype=np.dtype("f8")),
-        lambda a, _: np.sum(a, dtype="f8"),
-    ],
-    "where": [
-        lambda a, b: np.where(a > b, a, b),
-        lambda a, b: np.where(a > b, a, 0),
-        lambda a, b: np.where(a > b, 1, b),
-        lambda a, b: np.where([True, False, True, False], a, b),
-        lambda a, b: np.where(b > 0, np.float64(2), a),
-    ],
-    "take": [
-        lambda a, _: np.take(a, 1),
-        lambda a, _: np.take(a, [0, 2], axis=0),
-        lambda a, _: np.take(a, ((0, 2), (1, 1))),
-        lambda a, _: np.take(a, np.int64(1), 1),
-        lambda a, b: np.take(a, np.argsort(b, axis=None)),
-        lambda a, b: np.take(a, indices=np.argmax(b), mode="clip"),
-        lambda a, b: np.take(a=a, indices=np.argmax(b)),
-    ],
-    "repeat": [
-        lambda a, _: np.repeat(a, 2),
-        lambda a, _: np.repeat(a, repeats=2, axis=1),
-        lambda a, _: np.repeat(a, [1, 0, 2], 0),
-        lambda a, b: np.repeat(a, np.argmax(b, axis=1), axis=0),
-    ],
-    "concatenate": [
-        lambda a, b: np.concatenate((a, b)),
-        lambda a, b: np.concatenate([a, b], axis=1),
-        lambda a, _: np.concatenate((a, [[1.0, 2.0, 3.0, 4.0]])),
-        lambda a, b: np.concatenate([a, b, a], axis=None),
-        lambda a, _: np.concatenate(a),
-        lambda a, b: np.concatenate((a, b), dtype="f8", casting="same_kind"),
-        lambda a, b: np.block([[a, b], [b, a]]),
-    ],
-    "clip": [
-        lambda a, _: np.clip(a, 0, 3),
-        lambda a, _: np.clip(a, 0, 3, None),
-        lambda a, _: np.clip(a, 0, 3, a.copy()),
-        lambda a, _: np.clip(a, None, 3),
-        lambda a, _: np.clip(a, min=0),
-        lambda a, b: np.clip(a, b, None),
-        lambda a, b: np.clip(a, b, 4),
-    ],
-    "diag": [
-        lambda a, _: np.diag(a),
-        lambda a, _: np.diag(a, 1),
-        lambda a, _: np.diag(a[0]),
-        lambda a, _: np.diag(v=a, k=-1),
-    ],
-}
+WAYS = [
+    [*functions(calls, "a, b", globals()).values()]
+    for calls in """
+    np.sum(a); np.sum(a, 0); np.sum(a, axis=(0, 1)); np.sum(a, axis=1, keepdims=True);
+    np.sum(a, axis=None, dtype=None, out=None, keepdims=False); np.sum(a, where=b > 0);
+    np.sum(a, axis=0, where=b > 0, initial=3.0); np.sum(a=a, dtype=np.float64);
+    np.sum(a, dtype=np.dtype('f8')); np.sum(a, dtype='f8')
+
+    np.where(a > b, a, b); np.where(a > b, a, 0); np.where(a > b, 1, b);
+    np.where([True, False, True, False], a, b); np.where(b > 0, np.float64(2), a)
+
+    np.take(a, 1); np.take(a, [0, 2], axis=0); np.take(a, ((0, 2), (1, 1)));
+    np.take(a, np.int64(1), 1); np.take(a, np.argsort(b, axis=None));
+    np.take(a, indices=np.argmax(b), mode='clip'); np.take(a=a, indices=np.argmax(b))
+
+    np.repeat(a, 2); np.repeat(a, repeats=2, axis=1); np.repeat(a, [1, 0, 2], 0);
+    np.repeat(a, np.argmax(b, axis=1), axis=0)
+
+    np.concatenate((a, b)); np.concatenate([a, b], axis=1); np.concatenate(a);
+    np.concatenate((a, [[1.0, 2.0, 3.0, 4.0]])); np.concatenate([a, b, a], axis=None);
+    np.concatenate((a, b), dtype='f8', casting='same_kind'); np.block([[a, b], [b, a]])
+
+    np.clip(a, 0, 3); np.clip(a, 0, 3, None); np.clip(a, 0, 3, a.copy()); np.clip(a, None, 3);
+    np.clip(a, min=0); np.clip(a, b, None); np.clip(a, b, 4)
+
+    np.diag(a); np.diag(a, 1); np.diag(a[0]); np.diag(v=a, k=-1)
+    """.split("\n\n")
+]
 
 
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("name", WAYS)
-def test_ways_to_call_a_function_are_told_apart(name, device, make):
+@pytest.mark.parametrize("ways", WAYS)
+def test_ways_to_call_a_function_are_told_apart(ways, device, make):
     for _ in range(2):
-        for way in WAYS[name] + WAYS[name][::-1]:
+        for way in ways + ways[::-1]:
             same(way(make(A, device), make(B, device)), np.asarray(way(A, B)))
 
 
-@pytest.mark.parametrize(
-    "dtype", ["bool", "int8", "uint16", "int64", "float16", "float64", "complex128"]
-)
+@pytest.mark.parametrize("dtype", ["bool", "uint16", "float16", "complex128", "bfloat16"])
 def test_the_dtype_is_no_part_of_a_plan(dtype, make):
-    array = A.astype(dtype)
-    for function in (np.sum, np.max, np.cumsum, np.ravel, np.unique, np.count_nonzero, np.diag):
+    array = A.astype(getattr(ml_dtypes, dtype, dtype))
+    for function in (np.max, np.sort, np.ravel, np.transpose, lambda x: np.split(x, 3)[1]):
         for x in (A, array):
-            expected = function(x)
-            result = function(make(x))
-            if isinstance(expected, int):
-                assert result == expected
-            else:
-                same(result, np.asarray(expected))
-
-
-def test_bfloat16_stays_what_it_is(make):
-    array = A.astype(ml_dtypes.bfloat16)
-    for function in (np.max, np.sort, np.transpose, np.ravel, lambda x: np.split(x, 3)[1]):
-        function(make(A))
-        same(function(make(array)), np.asarray(function(array)))
+            same(function(make(x)), np.asarray(function(x)))
 
 
 def test_what_no_blob_holds_is_given_as_numpy_gives_it(make):
@@ -169,15 +124,8 @@ def test_classes_have_plans_of_their_own():
 
 def test_strangers_are_asked_after_a_call_without_one(make):
     masked = np.ma.masked_less(A, 0)
-    for function in (
-        lambda a, b: np.concatenate((a, b)),
-        np.dot,
-        lambda a, b: a.dot(b.T),
-        lambda a, b: a.sum(where=b),
-        lambda a, b: a.sum(0, out=b[0]),
-    ):
-        if function is np.dot:
-            function(make(A), make(A.T.copy()))
+    for function in (lambda a, b: np.concatenate((a, b)), lambda a, b: a.sum(where=b > 0)):
+        function(make(A), make(A))
         with pytest.raises(TypeError):
             function(make(A), masked)
 
@@ -206,13 +154,18 @@ def test_a_blob_that_has_moved_is_read_where_it_runs(make):
 # --- views ----------------------------------------------------------------------------------------
 
 
-def test_views_of_two_blobs_over_one_memory_are_of_the_right_one(make):
-    blob = make(A)
-    first, second = blob[:2], blob[1:]
-    results = np.atleast_3d(first, second)
-    assert [result.memory is blob.memory for result in results] == [True, True]
-    results[1][...] = 70
-    assert first.tolist()[1] == [70] * 4
+def test_views_of_two_blobs_over_one_array_are_of_the_right_one(make):
+    blob, array = make(A), A.copy()
+    for first, second in ((blob[:2], blob[1:]), map(syncblob.asarray, (array[:1], array[1:]))):
+        results = np.atleast_3d(first, second)
+        assert [x.memory is y.memory for x, y in zip(results, (first, second), strict=True)] == [
+            True,
+            True,
+        ]
+        results[1][...] = 70
+        assert second.tolist() == [[70] * 4] * 2
+    assert blob[:2].tolist()[1] == [70] * 4
+    assert first.tolist() == A[:1].tolist()
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -225,60 +178,6 @@ def test_a_view_of_a_const_blob_is_const_beside_the_blob_itself(device, function
             for x, operand in zip(function(*operands), operands, strict=True):
                 assert x.memory is operand.memory
                 assert operand is not const or not x.flags.writeable
-
-
-def test_two_memories_in_one_array_are_told_apart():
-    array = np.zeros((2, 3), np.float32)
-    first, second = syncblob.asarray(array[0]), syncblob.asarray(array[1])
-    np.sum(first), np.sum(second)
-    results = np.atleast_2d(first, second)
-    assert [x.memory is y.memory for x, y in zip(results, (first, second), strict=True)] == [
-        True,
-        True,
-    ]
-    results[1][...] = 1
-    assert (first.tolist(), second.tolist()) == ([0] * 3, [1] * 3)
-
-
-# --- writes ---------------------------------------------------------------------------------------
-
-
-def test_what_a_value_makes_a_function_write_is_asked_each_time(make):
-    array = np.array([np.nan, 1, 3, 2], np.float32)
-    for copy in (True, False, True, False):
-        blob = make(array)
-        result = np.nan_to_num(blob, copy=copy)
-        assert (result is blob) is not copy
-        assert np.isnan(float(blob[0])) == copy
-    for overwrite in (False, True, False):
-        blob = make(A.reshape(-1).copy()).const
-        if overwrite:
-            with pytest.raises(ValueError, match="const"):
-                np.median(blob, overwrite_input=overwrite)
-        else:
-            assert float(np.median(blob, overwrite_input=overwrite)) == np.median(A)
-
-
-@pytest.mark.parametrize("device", DEVICES)
-def test_a_call_that_fails_changes_nothing_and_the_next_one_works(device, make):
-    a = make(A, device)
-    out = make(B, device)
-    for _ in range(2):
-        before = a.head
-        for call in (
-            lambda: np.concatenate((a, a[:, :2])),
-            lambda: np.sum(a, axis=5),
-            lambda: np.dot(a, a[:2]),
-            lambda: np.reshape(a, (5, 5)),
-            lambda: np.cumsum(a, axis=7, out=out),
-            lambda: a.sum(9),
-        ):
-            with pytest.raises(ValueError, match=r".+"):
-                call()
-        assert a.head is before
-        assert (a.tolist(), out.tolist()) == (A.tolist(), B.tolist())
-        same(np.concatenate((a, a)), np.concatenate((A, A)))
-        assert float(np.sum(a)) == A.sum()
 
 
 # --- guards ---------------------------------------------------------------------------------------
@@ -382,6 +281,7 @@ SELECTIONS = """
     np.put(v, i([7, -9]), i([8, 9]), 'wrap'); v.put(i([7, -9]), i([8, 9]), mode='clip')
     np.take_along_axis(v, i([7]), 0); np.take_along_axis(m, i([[5]]), 1)
     np.take_along_axis(m, i([[-3]]), 0); np.take_along_axis(m, i([[1]]), 0)
+    xp.take(m, i([2]), axis=0); xp.take(m, i([-2]), axis=0); xp.take_along_axis(m, i([[5]]), axis=1)
     np.put_along_axis(v, i([5]), 8, 0); np.put_along_axis(m, i([[4], [-5]]), 8, 1)
 """.replace("\n", ";").split(";")
 
@@ -399,8 +299,8 @@ def test_indices_out_of_bounds_are_numpys(device, call, there):
         return blob
 
     v, m = np.arange(5), np.arange(10).reshape(2, 5)
-    names = {"np": np, "v": v, "m": m, "i": np.array}
-    ours = {"np": np, "v": on_device(v), "m": on_device(m)}
+    names = {"np": np, "xp": np, "v": v, "m": m, "i": np.array}
+    ours = {"np": np, "xp": syncblob, "v": on_device(v), "m": on_device(m)}
     ours["i"] = lambda values, dtype=None: on_device(values, dtype, there=there)
     try:
         expected = run(call, names)
@@ -412,17 +312,3 @@ def test_indices_out_of_bounds_are_numpys(device, call, there):
         if expected is not None:
             same(result, np.asarray(expected))
     assert (ours["v"].tolist(), ours["m"].tolist()) == (v.tolist(), m.tolist())
-
-
-@pytest.mark.parametrize("device", [*DEVICES, OTHER, SYCL])
-def test_the_standards_functions_refuse_indices_out_of_bounds(device):
-    x = syncblob.asarray(A, device=device)
-    for there in (False, True):
-        indices = syncblob.asarray([[0], [4], [-4]], device=device)
-        if there and device != "cpu":
-            indices.mutable_gpu_data()
-        with pytest.raises(IndexError, match="size 3"):
-            syncblob.take(x, indices[1:, 0], axis=0)
-        with pytest.raises(IndexError, match="size 4"):
-            syncblob.take_along_axis(x, indices)
-        assert syncblob.take(x, indices[2:, 0], axis=1).tolist() == A[:, :1].tolist()

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from call_texts import functions
-from made_blobs import GPU, PAIR, SYNCED, blob_in, on, values
+from made_blobs import GPU, PAIR, blob_in, on, values
 
 import syncblob
 from syncblob import Blob
@@ -96,12 +96,6 @@ def test_copies_by_functions_of_views_are_computed_on_the_device(copy, device):
             assert result.tolist() == part.tolist()
 
 
-def test_several_blobs_in_one_array_are_no_view():
-    rows = [blob_in(GPU)[0], blob_in(GPU)[1]]
-    for function in (np.transpose, np.atleast_2d, np.flip, np.ravel):
-        assert np.asarray(function(rows)).tolist() == function(values()).tolist()
-
-
 @pytest.mark.parametrize("fresh", [False, True])
 def test_the_same_array_is_the_same_blob(fresh):
     blob = np.copy(on("cpu", values())) if fresh else on("cpu", values())
@@ -115,39 +109,6 @@ def test_what_has_no_axes_is_not_read_at_an_address_that_holds_nothing(head):
     blob = blob_in(head, shape=())
     for function in (np.flip, np.squeeze, np.transpose, np.ravel, np.atleast_3d):
         assert function(blob).tolist() == function(np.float32(0)).tolist()
-
-
-LIKE = {
-    "zeros": np.zeros_like,
-    "ones, dtype": lambda x: np.ones_like(x, "int16"),
-    "full": lambda x: np.full_like(x, 3, order="F"),
-    "shape": lambda x: np.zeros_like(x, shape=(4, 1)),
-    "by name": lambda x: np.ones_like(a=x),
-    "a Blob as value": lambda x: np.full_like(x, x.sum() if x.ndim else x),
-    "dtype that Blobs lack": lambda x: np.zeros_like(x, "datetime64[s]"),
-}
-
-
-@pytest.mark.parametrize("function", LIKE.values(), ids=LIKE)
-@pytest.mark.parametrize("head", PAIR)
-def test_results_like_a_blob_are_laid_out_as_numpys(head, function):
-    parts = {
-        "all": lambda x: x,
-        "transposed": lambda x: x.T,
-        "backwards": lambda x: x[::-1],
-        "with gaps": lambda x: x[:, ::2],
-        "number": lambda x: x[1, 1, ...],
-    }
-    for part in parts.values():
-        blob, array = part(blob_in(head)), part(values() if head else values() * 0)
-        for _ in range(2):
-            result, expected = function(blob), function(array)
-            assert (result.shape, result.strides) == (expected.shape, expected.strides)
-            assert result.dtype == expected.dtype
-            assert result.tolist() == expected.tolist()
-            # The second time, the Blob has an array, which may be out of date.
-            blob + 0
-            blob.mutable_cpu_data()
 
 
 def test_a_shape_is_asked_of_a_result_without_a_memory():
@@ -198,32 +159,6 @@ def test_memory_is_shared_where_it_is_on_the_host():
     # By default it compares only the first and last addresses.
     assert np.may_share_memory(blob[:, ::2], blob[:, 1::2])
     assert not np.shares_memory(blob_in(GPU), blob)
-
-
-def test_creation_functions_with_like_make_blobs_there():
-    model = on("simulated:0", values())
-    for made in (
-        np.zeros((2, 3), like=model),
-        np.ones((2, 3), like=model),
-        np.full((2, 3), 2, like=model),
-        np.arange(6, like=model),
-        np.eye(3, like=model),
-        np.array([[1, 2]], like=model),
-        np.asarray(np.ones(2), like=model),
-    ):
-        assert made.device == "simulated:0"
-        assert isinstance(made, Blob)
-    assert np.arange(6, like=model).tolist() == [0, 1, 2, 3, 4, 5]
-
-
-def test_texts_and_files_are_read_on_the_host(tmp_path, simulated):
-    blob = on("simulated:0", values())
-    assert np.array_str(blob) == np.array_str(values())
-    np.save(tmp_path / "blob.npy", blob)
-    np.savez(tmp_path / "blob.npz", first=blob)
-    assert (blob.head, simulated.downloads) == (SYNCED, 1)
-    assert np.load(tmp_path / "blob.npy").tolist() == values().tolist()
-    assert np.load(tmp_path / "blob.npz")["first"].tolist() == values().tolist()
 
 
 @pytest.mark.skipif(

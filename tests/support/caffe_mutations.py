@@ -3,7 +3,6 @@
 ``SYNCBLOB_FUZZ`` sets how many files of each format are damaged.
 """
 
-import contextlib
 import io
 import os
 from pathlib import Path
@@ -25,8 +24,6 @@ from syncblob.caffe.messages.wire import length_field, length_header
 damaged_files = tiers.amount("count", 100, 1_000, variable="SYNCBLOB_FUZZ")
 
 _LARGEST = 600_000
-_FEW = 40
-"""The number of values kept of a blob, so that more of the damage is around the values."""
 _FEW_LAYERS = 4
 _CLAIMS = [0, 1, 2**31 - 1, 2**31, 2**32 - 1, 10**10, 2**63 - 1, 2**64 - 1]
 _REAL_FILES = Path(__file__).resolve().parents[3] / "shared" / "data"
@@ -122,21 +119,17 @@ def unusual_nets():
 # --- the corpus -----------------------------------------------------------------------------------
 
 
-def real_files(*suffixes):
-    """Return the contents of the files written by real Caffe, if they are present."""
-    folder = Path(os.environ.get("SYNCBLOB_REAL_FILES", _REAL_FILES))
-    paths = sorted(folder.iterdir()) if folder.is_dir() else []
-    found = [path.read_bytes() for path in paths if path.name.endswith(suffixes)]
-    return [content for content in found if len(content) <= _LARGEST]
-
-
 def corpus_of(kind):
-    """Return files of a format. About half of them are real or made from real ones.
+    """Return files of a format, about half of them written by real Caffe, if those are present.
 
     `kind`: ``"net"``, ``"blob"``, ``"state"`` or ``"hdf5"``, which has both models and states of
         solvers.
     """
-    made, real = _CORPORA[kind]()
+    make, suffix = _CORPORA[kind]
+    made = make()
+    folder = Path(os.environ.get("SYNCBLOB_REAL_FILES", _REAL_FILES))
+    paths = sorted(folder.glob(f"*{suffix}")) if folder.is_dir() else []
+    real = [path.read_bytes() for path in paths if path.stat().st_size <= _LARGEST]
     return made + real * -(-len(made) // len(real)) if real else made
 
 
@@ -151,42 +144,18 @@ def _nets():
     nets = [
         NetParameter(name="net", layer=layers),
         NetParameter(name="net", layers=v1),
-        NetParameter(name="net", layers=v0),
         NetParameter(layers=[*v0, *v1], layer=layers),
     ]
-    parts = []
-    for net in _real_nets():
-        for layer in (*net.layer, *net.layers):
-            for blob in layer.blobs:
-                _shorten(blob)
-        for begin in range(0, max(len(net.layer), len(net.layers)), _FEW_LAYERS):
-            part = NetParameter(name=net.name)
-            for field in ("layer", "layers"):
-                getattr(part, field).extend(getattr(net, field)[begin : begin + _FEW_LAYERS])
-            parts.append(part)
-    # Whole files take longer, so there are fewer of them.
-    return [*_serialized(nets) * 2, *unusual_nets()], _serialized(parts) * 2 + real_files(
-        ".caffemodel"
-    )
+    return [*(net.SerializeToString() for net in nets * 2), *unusual_nets()]
 
 
 def _blobs():
-    return [*UNUSUAL, *_serialized(_made_blobs())], [
-        *real_files(".binaryproto"),
-        *_serialized(_real_blobs()[::4]),
-    ]
+    return [*UNUSUAL, *(blob.SerializeToString() for blob in _made_blobs())]
 
 
 def _states():
-    return _of_blobs(
-        lambda blobs: SolverState(iter=1, learned_net="net", history=blobs, current_step=2)
-    )
-
-
-def _of_blobs(message):
-    real = _real_blobs()
-    parts = [real[begin : begin + _FEW_LAYERS] for begin in range(0, len(real), _FEW_LAYERS)]
-    return _serialized([message(_made_blobs())]), _serialized(message(part) for part in parts)
+    state = SolverState(iter=1, learned_net="net", history=_made_blobs(), current_step=2)
+    return [state.SerializeToString()]
 
 
 def _made_blobs():
@@ -199,43 +168,14 @@ def _made_blobs():
     ]
 
 
-def _real_nets():
-    return [NetParameter.FromString(content) for content in real_files(".caffemodel")]
-
-
-def _real_blobs():
-    return [
-        _shorten(blob)
-        for net in _real_nets()
-        for layer in (*net.layer, *net.layers)
-        for blob in layer.blobs
-    ]
-
-
-def _shorten(blob):
-    """Keep few values, and a shape for them with the same number of axes."""
-    for values in (blob.data, blob.diff):
-        del values[_FEW:]
-    if blob.HasField("shape"):
-        blob.shape.dim[:] = [1] * (len(blob.shape.dim) - 1) + [len(blob.data)]
-    else:
-        blob.num = blob.channels = blob.height = 1
-        blob.width = len(blob.data)
-    return blob
-
-
-def _serialized(messages):
-    return [message.SerializeToString() for message in messages]
-
-
 def _hdf5_files():
     """Return HDF5 files of several kinds. Needs h5py."""
     import h5py
 
-    real = real_files(".h5")
-    made, short = [], []
+    made = []
     for version in ("earliest", "latest"):
-        with _new_hdf5(made, version) as file:
+        model, state = io.BytesIO(), io.BytesIO()
+        with h5py.File(model, "w", libver=version) as file:
             file["data/conv/0"] = np.ones((2, 3), np.float32)
             file["data/conv/1"] = np.ones(2, ">f8")
             file["data/conv/inner/0"] = np.ones(3, np.int16)
@@ -243,61 +183,33 @@ def _hdf5_files():
             file.create_group("data/empty")
             packed = np.arange(1000, dtype=np.float32)
             file.create_dataset("data/chunked/0", data=packed, chunks=(100,), compression="gzip")
-        with _new_hdf5(made, version) as file:
-            _write_state(file, [np.ones(4, np.float32)])
-        for content in real:
-            with h5py.File(io.BytesIO(content)) as whole:
-                layers = [
-                    (name, [blob[()] for blob in layer.values()])
-                    for name, layer in whole["data"].items()
-                ]
-            for begin in range(0, len(layers), _FEW_LAYERS):
-                history = []
-                with _new_hdf5(short, version) as file:
-                    for name, blobs in layers[begin : begin + _FEW_LAYERS]:
-                        group = file.create_group(f"data/{name}")
-                        for number, values in enumerate(blobs):
-                            few = values.ravel()[:_FEW].reshape([1] * (values.ndim - 1) + [-1])
-                            group[str(number)] = few
-                            history.append(few)
-                with _new_hdf5(short, version) as file:
-                    _write_state(file, history)
-    return made, short + real
+        with h5py.File(state, "w", libver=version) as file:
+            file["iter"] = np.array([5])
+            file["learned_net"] = np.bytes_(b"net.caffemodel")
+            file["history/0"] = np.ones(4, np.float32)
+        made += [model.getvalue(), state.getvalue()]
+    return made
 
 
-@contextlib.contextmanager
-def _new_hdf5(contents, version):
-    """Yield an empty file to fill, and append its contents to a list."""
-    import h5py
-
-    memory = io.BytesIO()
-    with h5py.File(memory, "w", libver=version) as file:
-        yield file
-    contents.append(memory.getvalue())
+_CORPORA = {
+    "net": (_nets, ".caffemodel"),
+    "blob": (_blobs, ".binaryproto"),
+    "state": (_states, ".solverstate"),
+    "hdf5": (_hdf5_files, ".h5"),
+}
 
 
-def _write_state(file, history):
-    file["iter"] = np.array([5])
-    file["learned_net"] = np.bytes_(b"net.caffemodel")
-    group = file.create_group("history")
-    for number, values in enumerate(history):
-        group[str(number)] = values
-
-
-_CORPORA = {"net": _nets, "blob": _blobs, "state": _states, "hdf5": _hdf5_files}
-
-
-def mutated(random, corpus, *, within=None):
+def mutated(random, corpus, *, within):
     """Return one of the files, damaged in a few places.
 
     `random`: a `random.Random`.
     `corpus`: the files.
-    `within`: the damage is before this offset. After it there are mostly values.
+    `within`: the damage is before this offset.
     """
     content = bytearray(random.choice(corpus))
     for _ in range(random.randint(1, 6)):
         size = len(content)
-        place = random.randrange(min(size, within or size) + 1)
+        place = random.randrange(min(size, within) + 1)
         other = random.randrange(size + 1)
         match random.randrange(8):
             case 0:

@@ -14,7 +14,6 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 
 from syncblob.caffe._pb import caffe_pb2
 from syncblob.caffe.messages.prototxt import twin
-from syncblob.caffe.messages.upgrade_old_nets import V1_LAYER_TYPES
 
 LEGACY = {1: "num", 2: "channels", 3: "height", 4: "width"}
 LISTS = {5: "data", 6: "diff", 8: "double_data", 9: "double_diff"}
@@ -34,8 +33,6 @@ READ = """name layer layers type bottom top blobs num channels height width dim 
 _FILE = twin(f"{caffe_pb2.DESCRIPTOR.package}.NetParameter", forks=False).DESCRIPTOR.file
 MESSAGES = {name: GetMessageClass(_FILE.message_types_by_name[name]) for name in WALKED}
 BlobProto = MESSAGES["BlobProto"]
-SolverState = MESSAGES["SolverState"]
-NetParameter = MESSAGES["NetParameter"]
 
 
 @dataclass
@@ -115,17 +112,6 @@ def as_syncblob_chooses(contents):
     return chosen
 
 
-@dataclass
-class ExpectedLayer:
-    """A layer after Caffe's upgrades."""
-
-    name: bytes
-    type: bytes
-    bottoms: list[bytes]
-    tops: list[bytes]
-    blobs: list
-
-
 class RefusedError(Exception):
     """Caffe would stop here."""
 
@@ -149,25 +135,15 @@ def refuse_wrong_types(message):
                 refuse_wrong_types(part)
 
 
-def net_as_caffe_reads_it(net):
-    """Return version and layers of a net; RefusedError if Caffe, or FromProto, would stop."""
-    if any(layer.HasField("layer") for layer in net.layers):
-        raise RefusedError
-    if net.layers:
-        if net.layer:
-            raise RefusedError
-        return 1, [_layer(layer, V1_LAYER_TYPES[layer.type].encode()) for layer in net.layers]
-    return 2, [_layer(layer, layer.type) for layer in net.layer]
-
-
-def _layer(layer, kind):
-    return ExpectedLayer(
-        layer.name,
-        kind,
-        list(layer.bottom),
-        list(layer.top),
-        blobs_as_caffe_reads_them(layer.blobs),
-    )
+def blobs_of(message):
+    """Return the BlobProtos in a message, which may be one."""
+    match message.DESCRIPTOR.name:
+        case "BlobProto":
+            return [message]
+        case "SolverState":
+            return list(message.history)
+    layers = [*message.layer, *message.layers, *(layer.layer for layer in message.layers)]
+    return [blob for layer in layers for blob in layer.blobs]
 
 
 def blobs_as_caffe_reads_them(protos):

@@ -25,6 +25,7 @@ from cuda_model import CUDARuntimeError, Machine
 
 from syncblob._dtypes import as_dtype
 from syncblob.arrays import dlpack_capsules
+from syncblob.memory import CONST
 
 # The machine that the functions of this module use. `installed` sets it.
 _machine: Machine = Machine(0)
@@ -59,6 +60,16 @@ def launch(kernel: Callable[..., object], *arrays: ndarray, stream: Any = None) 
     _machine.launch(handle, run_again if captured else run)
 
 
+def side_stream() -> Stream:
+    """Return a stream that is not ordered with any other."""
+    return Stream(non_blocking=True)
+
+
+def compute(blob: Any, kernel: Callable[..., object]) -> None:
+    """Compute with a Blob as an operation does: on the current stream, with its own array."""
+    blob.home.compute(launch, kernel, blob.array_in(blob.home, CONST, "test"))
+
+
 def _over(address: int, shape: Any, strides: Any, dtype: Any) -> Any:
     """Return a NumPy array over memory at an address."""
     if 0 in shape:
@@ -72,20 +83,13 @@ def _over(address: int, shape: Any, strides: Any, dtype: Any) -> Any:
 # --- cupy.cuda.runtime ----------------------------------------------------------------------------
 
 
-class PointerAttributes:
-    def __init__(self, device: int, devicePointer: int, hostPointer: int, type: int) -> None:
-        self.device = device
-        self.devicePointer = devicePointer
-        self.hostPointer = hostPointer
-        self.type = type
-
-
-def pointerGetAttributes(ptr: int) -> PointerAttributes:
+def pointerGetAttributes(ptr: int) -> types.SimpleNamespace:
     block = model.block_at(ptr)
     if block is None:
-        return PointerAttributes(-2, 0, 0, model.UNREGISTERED)
-    host = block.kind in (model.HOST, model.MANAGED)
-    return PointerAttributes(max(block.device, 0), ptr, ptr if host else 0, block.kind)
+        return types.SimpleNamespace(device=-2, devicePointer=0, hostPointer=0, type=0)
+    host = ptr if block.kind in (model.HOST, model.MANAGED) else 0
+    there = {"devicePointer": ptr, "hostPointer": host, "type": block.kind}
+    return types.SimpleNamespace(device=max(block.device, 0), **there)
 
 
 _RUNTIME = """getDeviceCount getDevice setDevice deviceSynchronize memcpyAsync memsetAsync
@@ -533,12 +537,6 @@ def alloc_pinned_memory(size: int) -> Any:
 # --- cupy.ndarray ---------------------------------------------------------------------------------
 
 
-class _Flags:
-    def __init__(self, c_contiguous: bool, f_contiguous: bool) -> None:
-        self.c_contiguous = c_contiguous
-        self.f_contiguous = f_contiguous
-
-
 class ndarray:
     """An array. Elements are only read and written by queued copies."""
 
@@ -580,9 +578,8 @@ class ndarray:
         return self.data.device
 
     @property
-    def flags(self) -> _Flags:
-        flags = _over_nothing(self).flags
-        return _Flags(flags.c_contiguous, flags.f_contiguous)
+    def flags(self) -> Any:
+        return _over_nothing(self).flags
 
     @property
     def T(self) -> ndarray:
@@ -731,7 +728,7 @@ class ndarray:
         current = get_current_stream()
         if consumer > 0 and consumer != (current.ptr or model.LEGACY):
             _BaseStream(consumer, -1).wait_event(current.record())
-        over = np.asarray(_Over(self))
+        over = np.asarray(_Interface(self, self.dtype.str, self.data.ptr))
         if over.dtype.kind == "V":
             raise BufferError(f"no dtype of DLPack's for {self.dtype}")
         capsule = over.__dlpack__(max_version=max_version)
@@ -743,23 +740,22 @@ _NOWHERE = 1 << 40
 
 
 class _Interface:
-    def __init__(self, interface: dict[str, Any]) -> None:
-        self.__array_interface__ = interface
+    """An array of bytes at an address, for NumPy, which keeps an array alive."""
+
+    def __init__(self, array: ndarray, typestr: str, address: int) -> None:
+        self._array = array
+        self.__array_interface__ = {
+            "version": 3,
+            "shape": array.shape,
+            "strides": array.strides,
+            "typestr": typestr,
+            "data": (address, False),
+        }
 
 
 def _over_nothing(array: ndarray) -> Any:
     """Return a NumPy array with the layout of a model array, at an address that is never read."""
-    raw = np.asarray(
-        _Interface(
-            {
-                "version": 3,
-                "shape": array.shape,
-                "strides": array.strides,
-                "typestr": f"|V{array.dtype.itemsize}",
-                "data": (_NOWHERE, False),
-            }
-        )
-    )
+    raw = np.asarray(_Interface(array, f"|V{array.dtype.itemsize}", _NOWHERE))
     return raw.view(array.dtype)
 
 
@@ -855,20 +851,6 @@ def may_share_memory(a: ndarray, b: ndarray, max_work: Any = None) -> bool:
 # --- DLPack ---------------------------------------------------------------------------------------
 
 _DL_CPU, _DL_CUDA, _DL_MANAGED = 1, 2, 13
-
-
-class _Over:
-    """The memory of a model array, for NumPy. Keeps the array alive."""
-
-    def __init__(self, array: ndarray) -> None:
-        self._array = array
-        self.__array_interface__ = {
-            "version": 3,
-            "shape": array.shape,
-            "strides": array.strides,
-            "typestr": array.dtype.str,
-            "data": (array.data.ptr, False),
-        }
 
 
 class _Capsule:

@@ -10,7 +10,7 @@ import numpy as np
 
 from syncblob import Blob, ModelFile, SyncedMemory
 from syncblob.devices import Side
-from syncblob.memory.spans import Run
+from syncblob.memory.state_machine import Run
 
 
 class Scenario(NamedTuple):

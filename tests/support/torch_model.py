@@ -17,7 +17,7 @@ import torch
 from cuda_model import Machine, _streams
 
 from syncblob.arrays import dlpack_capsules
-from syncblob.calls.torch import devices, tensors
+from syncblob.calls.torch import tensors
 
 
 class Stream:
@@ -109,5 +109,5 @@ def installed() -> Iterator[Streams]:
         patch.setattr(torch.cuda, "memory_allocated", lambda _: 1000)
         patch.setattr(torch.cuda, "empty_cache", lambda: setattr(streams, "cached", 0))
         patch.setattr(tensors, "_of_capsule", of_capsule)
-        patch.setattr(devices, "_reached", set())
+        patch.setattr(tensors, "_reached", set())
         yield streams

@@ -77,25 +77,15 @@ def named(row):
 SHORT = {
     "abs": "one operand",
     "add": "two operands, and an operator of aten",
-    "add.Tensor": "an overload of one",
-    "aminmax": "a named tuple",
     "batch_norm": "statistics that may be written",
-    "bernoulli": "a random result",
     "cat": "a list of operands",
-    "conv2d": "a layer with parameters",
     "dropout": "a random result, or a view",
     "einsum": "operands after a text",
     "embedding": "integers, and weights that may be written",
-    "equal": "a result that is no tensor",
-    "fft_fft": "a result of another dtype",
     "full_like": "a shape",
-    "gumbel_softmax": "a function in Python",
-    "linalg_lstsq": "several results",
     "numel": "a question for no element",
     "result_type": "a question for two operands",
-    "stft": "an operand with a keyword",
     "sum": "a reduction",
-    "unique": "a result whose shape depends on the values",
 }
 SHORT_MODULES = {
     "CrossEntropyLoss": "two inputs",
@@ -118,12 +108,6 @@ def modules(rows, *short):
     return pytest.mark.parametrize(
         ("module", "inputs"), rows, ids=lambda x: "" if isinstance(x, tuple) else repr(x)
     )
-
-
-def test_the_tables_are_long():
-    rows = [*calls.FUNCTIONS, *calls.VIEWS, *calls.IN_PLACE]
-    assert len({(named(row), str(row[0])) for row in rows}) >= 300
-    assert len({type(module) for module, _ in calls.MODULES}) >= 50
 
 
 # --- functions ---------------------------------------------------------------------------------
@@ -231,13 +215,10 @@ def _outs_of(row):
 
 
 WITH_OUT = [row for row in calls.FUNCTIONS if _has_out(row) and _outs_of(row) is not None]
+assert len(WITH_OUT) >= 100
 
 
-def test_many_functions_take_out():
-    assert len(WITH_OUT) >= 100
-
-
-SHORT_OUT = {one: SHORT[one] for one in ("abs", "add", "aminmax", "fft_fft")}
+SHORT_OUT = {one: SHORT[one] for one in ("abs", "add")}
 
 
 @pytest.mark.parametrize("row", tiers.representatives(WITH_OUT, SHORT_OUT, name=named), ids=named)

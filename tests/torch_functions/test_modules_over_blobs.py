@@ -1,12 +1,10 @@
 """Putting the parameters of existing modules over Blobs in place, and taking them back."""
 
-import copy
-
 import numpy as np
 import pytest
 
 import syncblob
-from syncblob import Blob, Head
+from syncblob import Blob
 
 torch = pytest.importorskip("torch")
 
@@ -187,45 +185,6 @@ def test_another_call_makes_new_blobs_for_those_that_were_given_other_memory():
     assert net.weight.tolist() == [[5] * 4] * 4
 
 
-def test_a_deep_copy_has_memory_of_its_own():
-    net = made()
-    blobs = parameters_to_blobs(net)
-    copied = copy.deepcopy(net)
-    assert copied[2].weight is copied[0].weight
-    assert {type(parameter) for parameter in copied.parameters()} == {nn.Parameter}
-    learn(copied, torch.optim.SGD(copied.parameters(), lr=0.1))
-    same(blobs, made().requires_grad_(requires_grad=False))
-
-
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_mixed_precision_learns_the_same(dtype):
-    """In float16, one step has infinite gradients and is skipped."""
-    results = []
-    for convert in (lambda _: None, parameters_to_blobs):
-        net = made()
-        convert(net)
-        optimizer = torch.optim.SGD(net.parameters(), lr=0.01, momentum=0.9)
-        scaler = torch.amp.GradScaler("cpu", init_scale=2.0**8, enabled=dtype is torch.float16)
-        scales = []
-        for factor in (1, 100, 1):
-            optimizer.zero_grad()
-            for half in INPUTS[:2], INPUTS[2:]:  # accumulated
-                with torch.autocast("cpu", dtype=dtype):
-                    loss = factor * net(half).float().pow(2).sum()
-                scaler.scale(loss).backward()
-            scaler.unscale_(optimizer)
-            nn.utils.clip_grad_norm_(net.parameters(), 1.0)
-            scaler.step(optimizer)
-            scaler.update()
-            scales.append(scaler.get_scale())
-        results.append((scales, net.state_dict()))
-    (scales, ordinary), (other_scales, state) = results
-    assert scales == other_scales
-    assert (len(set(scales)) == 2) == (dtype is torch.float16)
-    for name, value in ordinary.items():
-        torch.testing.assert_close(state[name], value)
-
-
 def frozen_integers():
     net = nn.Linear(2, 2)
     net.table = nn.Parameter(torch.ones(2, dtype=torch.int8), requires_grad=False)
@@ -285,13 +244,3 @@ def test_a_failure_on_the_way_changes_nothing():
         parameters_to_blobs(net, "simulated")
     assert [parameter.data_ptr() for parameter in net.parameters()] == before
     assert {type(parameter) for parameter in net.parameters()} == {nn.Parameter}
-
-
-def test_parameters_on_a_device_are_read_there():
-    net = nn.Linear(4, 2)
-    blob = parameters_to_blobs(net, "simulated")["weight"]
-    assert blob.head is Head.HEAD_AT_GPU
-    before = net.weight.detach().clone()
-    blob -= 1  # on the device
-    assert torch.equal(net.weight, before - 1)
-    assert isinstance(blob, Blob)

@@ -29,8 +29,6 @@ Shape = int | tuple[int, ...]
 
 _FLOAT64 = as_dtype("float64")
 
-# --- of one value, or of arbitrary contents ------------------------------------------------------
-
 
 def empty(shape: Shape, *, dtype: DType = None, device: OnDevice = None) -> Blob:
     """Return a Blob with arbitrary contents, to be overwritten; `dtype` None is float64."""
@@ -73,9 +71,6 @@ def _fill_like(name: str, x: Blob, dtype: DType, device: OnDevice) -> Blob:
     x = as_blob(f"{name}_like", x)
     dtype = x.dtype if dtype is None else dtype
     return _fill(name, x.shape, dtype, x.device if device is None else device)
-
-
-# --- of other contents ---------------------------------------------------------------------------
 
 
 def arange(
@@ -215,9 +210,6 @@ def tril(x: Blob, /, *, k: int = 0) -> Blob:
 def triu(x: Blob, /, *, k: int = 0) -> Blob:
     """Return a copy of matrices with zeros below the `k`-th diagonal; 0 is the main one."""
     return _triangle("triu", x, k)
-
-
-# --- how -----------------------------------------------------------------------------------------
 
 
 def _make(name: str, *args: Any, dtype: DType, device: OnDevice, **keywords: Any) -> Blob:

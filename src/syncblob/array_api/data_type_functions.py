@@ -77,9 +77,9 @@ def finfo(type: DTypeLike | Blob, /) -> FInfo:
         limits = np.finfo(dtype.name)
     else:
         raise TypeError(f"expected a floating-point dtype, got {dtype}; iinfo is for integers")
-    eps, top, least, normal = limits.eps, limits.max, limits.min, limits.smallest_normal
-    numbers = float(eps), float(top), float(least), float(normal)
-    return FInfo(int(limits.bits), *numbers, np.dtype(limits.dtype))
+    values = limits.eps, limits.max, limits.min, limits.smallest_normal
+    eps, most, least, normal = map(float, values)
+    return FInfo(int(limits.bits), eps, most, least, normal, np.dtype(limits.dtype))
 
 
 def iinfo(type: DTypeLike | Blob, /) -> np.iinfo[Any]:

@@ -48,9 +48,6 @@ Axes = Sequence[int] | None
 _OF_REAL = {"rfft", "ihfft", "rfftn"}
 
 
-# --- transforms ----------------------------------------------------------------------------------
-
-
 def fft(x: Blob, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Blob:
     """Transform one axis: complex to complex."""
     return _of_one_axis("fft", x, n, axis, norm)
@@ -101,9 +98,6 @@ def ihfft(x: Blob, /, *, n: int | None = None, axis: int = -1, norm: Norm = "bac
     return _of_one_axis("ihfft", x, n, axis, norm)
 
 
-# --- frequencies ---------------------------------------------------------------------------------
-
-
 def fftfreq(n: int, /, *, d: float = 1.0, dtype: DType = None, device: OnDevice = None) -> Blob:
     """Return the frequencies of a transform of n elements: zero first, with shape (n,).
 
@@ -113,10 +107,7 @@ def fftfreq(n: int, /, *, d: float = 1.0, dtype: DType = None, device: OnDevice 
 
 
 def rfftfreq(n: int, /, *, d: float = 1.0, dtype: DType = None, device: OnDevice = None) -> Blob:
-    """Return the frequencies of a transform of n real elements: ascending, n // 2 + 1 of them.
-
-    The parameters are those of `fftfreq`.
-    """
+    """Return those of n real elements: ascending, n // 2 + 1 of them; see `fftfreq`."""
     return _frequencies("rfftfreq", n, d, dtype, device)
 
 
@@ -128,9 +119,6 @@ def fftshift(x: Blob, /, *, axes: int | Axes = None) -> Blob:
 def ifftshift(x: Blob, /, *, axes: int | Axes = None) -> Blob:
     """Swap the halves of axes back: the inverse of `fftshift`."""
     return _apply("ifftshift", x, axes=axes)
-
-
-# --- how -----------------------------------------------------------------------------------------
 
 
 def _apply(name: str, x: Any, **keywords: Any) -> Any:

@@ -12,10 +12,9 @@ from numpy.lib.array_utils import normalize_axis_index
 
 from syncblob.array_api._checks import require_indices
 from syncblob.blob.core import BlobCore
-from syncblob.calls.choose_home import common_home
 from syncblob.calls.index_checks import require_bounds
 from syncblob.calls.namespace import apply
-from syncblob.calls.operands import as_blob
+from syncblob.calls.operands import as_blob, common_home
 from syncblob.transfers import require_device
 
 if TYPE_CHECKING:

@@ -20,8 +20,6 @@ from syncblob.calls.operands import as_blob
 if TYPE_CHECKING:
     from syncblob.array_api._checks import Axes
 
-# --- broadcasting --------------------------------------------------------------------------------
-
 
 def broadcast_arrays(*arrays: Blob) -> tuple[Blob, ...]:
     """Broadcast Blobs to their common shape, as views; see `broadcast_to`.
@@ -29,9 +27,7 @@ def broadcast_arrays(*arrays: Blob) -> tuple[Blob, ...]:
     Each stays on its device. An array of another library is copied, for that of the first Blob.
     """
     operands: tuple[Any, ...] = arrays
-    if not operands:
-        return ()
-    blobs = list(require_blobs("broadcast_arrays", operands))
+    blobs = [as_blob("broadcast_arrays", x, *operands) for x in operands]
     for index, x in enumerate(operands):
         if not isinstance(x, (Blob, np.generic)):
             # A view of the array itself would miss later writes to it.
@@ -59,9 +55,6 @@ def broadcast_to(x: Blob, /, shape: tuple[int, ...]) -> Blob:
     return result
 
 
-# --- other shapes of the same elements -----------------------------------------------------------
-
-
 def expand_dims(x: Blob, /, axis: int | tuple[int, ...]) -> Blob:
     """Return a view with axes of length 1 at the given positions of the result."""
     return view(x, "expand_dims", lambda a: np.expand_dims(a, axis))
@@ -79,9 +72,6 @@ def reshape(x: Blob, /, shape: tuple[int, ...], *, copy: bool | None = None) -> 
 def squeeze(x: Blob, /, axis: int | tuple[int, ...]) -> Blob:
     """Return a view without the given axes, which have length 1."""
     return view(x, "squeeze", lambda a: a.squeeze(normalize_axis_tuple(axis, a.ndim)))
-
-
-# --- the order of axes and elements --------------------------------------------------------------
 
 
 def flip(x: Blob, /, *, axis: Axes = None) -> Blob:
@@ -124,9 +114,6 @@ def unstack(x: Blob, /, *, axis: int = 0) -> tuple[Blob, ...]:
     axis = normalize_axis_index(axis, x.ndim)
     before = (slice(None),) * axis
     return tuple(x[(*before, index)] for index in range(x.shape[axis]))
-
-
-# --- joining and repeating -----------------------------------------------------------------------
 
 
 def concat(arrays: Sequence[Blob], /, *, axis: int | None = 0) -> Blob:

@@ -69,16 +69,10 @@ def prod(x: Blob, /, *, axis: Axes = None, dtype: DType = None, keepdims: bool =
 
 
 def std(
-    x: Blob,
-    /,
-    *,
-    axis: Axes = None,
-    correction: float = 0.0,
-    keepdims: bool = False,
-    ddof: float | None = None,
+    x: Blob, /, *, axis: Axes = None, correction: float = 0, keepdims: bool = False, ddof: float = 0
 ) -> Blob:
     """Return the standard deviation along axes: the square root of `var`."""
-    return _spread("std", x, axis, correction, ddof, keepdims)
+    return _spread("std", x, axis, correction + ddof, keepdims)
 
 
 def sum(x: Blob, /, *, axis: Axes = None, dtype: DType = None, keepdims: bool = False) -> Blob:
@@ -92,34 +86,18 @@ def sum(x: Blob, /, *, axis: Axes = None, dtype: DType = None, keepdims: bool = 
 
 
 def var(
-    x: Blob,
-    /,
-    *,
-    axis: Axes = None,
-    correction: float = 0.0,
-    keepdims: bool = False,
-    ddof: float | None = None,
+    x: Blob, /, *, axis: Axes = None, correction: float = 0, keepdims: bool = False, ddof: float = 0
 ) -> Blob:
     """Return the variance along axes.
 
     The divisor is the number of elements minus `correction`, 1 for a sample; the variance is NaN if
-    it is not positive. `ddof` is NumPy's name for `correction`, which xarray uses; a ValueError if
-    both are given.
+    it is not positive. `ddof` is NumPy's name for `correction`, which xarray uses.
     """
-    return _spread("var", x, axis, correction, ddof, keepdims)
+    return _spread("var", x, axis, correction + ddof, keepdims)
 
 
-def _spread(
-    name: str, x: Blob, axis: Axes, correction: float, ddof: float | None, keepdims: bool
-) -> Blob:
+def _spread(name: str, x: Blob, axis: Axes, correction: float, keepdims: bool) -> Blob:
     x = as_blob(name, x)
-    if ddof is not None:
-        if correction:
-            raise ValueError(
-                f"{name} got correction={correction} and ddof={ddof}, two names of the same; "
-                "give one"
-            )
-        correction = ddof
     axes = tuple(range(x.ndim)) if axis is None else normalize_axis_tuple(axis, x.ndim)
     if math.prod(x.shape[one] for one in axes) > correction:
         return apply(name, x, axis=axis, correction=correction, keepdims=keepdims)

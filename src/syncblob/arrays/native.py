@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from syncblob._dtypes import as_dtype
-from syncblob.arrays import dlpack_capsules, import_cuda_arrays
+from syncblob.arrays import dlpack_capsules
 from syncblob.arrays.foreign import PROTOCOLS, NoValuesError
 from syncblob.devices import HOST, Side, accelerator, current_accelerator, owner_of
 from syncblob.devices.base import (
@@ -22,11 +22,15 @@ from syncblob.devices.base import (
     Accelerator,
     is_on_device,
 )
+from syncblob.devices.cuda import CudaBackend, device_count
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from syncblob._layout import Layout
+
+# DLPack's numbers of the legacy default stream, and of the default stream of a thread.
+_LEGACY, _PER_THREAD = 1, 2
 
 # How PyTorch marks tensors whose memory does not contain their values.
 _WITHOUT_VALUES = (
@@ -81,7 +85,7 @@ def native_array(
 def _by_protocol(x: Any, copy: bool | None) -> Any:
     """Return an array over an object's memory by a device's protocol or DLPack; None without."""
     if hasattr(x, "__cuda_array_interface__"):
-        return import_cuda_arrays.import_array(x, copy=copy)
+        return import_cuda_array(x, copy=copy)
     owner = owner_of(x)
     if owner is not None:
         return owner.import_array(x, copy=copy)
@@ -229,7 +233,7 @@ def import_array(x: Any, *, copy: bool | None = None) -> Any:
     if kind in DLPACK_HOST_TYPES:
         return _import_host(x, copy)
     if kind in (DLPACK_CUDA, DLPACK_CUDA_MANAGED):
-        return import_cuda_arrays.import_array(x, copy=copy)
+        return import_cuda_array(x, copy=copy)
     owner = owner_of(x, kind)
     if owner is not None:
         return owner.import_array(x, copy=copy)
@@ -256,3 +260,55 @@ def _import_host(x: Any, copy: bool | None) -> NDArray[Any]:
             raise
         dlpack_capsules.edit(capsule, code=dlpack_capsules.UINT)
         return np.from_dlpack(producer).view(as_dtype("bfloat16"))
+
+
+def import_cuda_array(x: Any, *, copy: bool | None = None) -> Any:
+    """Return a CuPy array over the memory of a CUDA array of any library.
+
+    DLPack is used if the object has it: PyTorch's tensors have version 2 of the CUDA array
+    interface, which has no stream, and the interface cannot describe bfloat16.
+
+    If it is read-only, the array is a copy, because CuPy arrays are always writable, unless `copy`
+    is True, which leaves that to the caller. Raises ValueError if `copy` is False then.
+    """
+    if not device_count():
+        accelerator("cuda:0")
+    import cupy  # only called with CUDA arrays
+
+    if isinstance(x, cupy.ndarray):
+        return x
+    if hasattr(x, "__dlpack__") and hasattr(x, "__dlpack_device__"):
+        producer = _CudaProducer(x)
+        array = cupy.from_dlpack(producer)
+        read_only = producer.read_only
+    else:
+        address, read_only = x.__cuda_array_interface__["data"]
+        runtime = cupy.cuda.runtime
+        # CuPy copies memory that is not on the current device.
+        index = runtime.pointerGetAttributes(address).device if address else runtime.getDevice()
+        with cupy.cuda.Device(index):
+            array = cupy.asarray(x)
+    if read_only and copy is False:
+        raise ValueError(
+            "copy=False was asked for, but the array is read-only, and a Blob's memory is written "
+            "by transfers"
+        )
+    if not read_only or copy:
+        return array
+    backend = accelerator(CudaBackend.device_of(array))
+    return backend.compute(backend.copy, array)
+
+
+class _CudaProducer(dlpack_capsules.Producer):
+    """A producer that records whether its capsule is read-only, which CuPy ignores."""
+
+    read_only: bool = False
+
+    def __dlpack__(self, **keywords: Any) -> Any:
+        if keywords.get("stream") == _PER_THREAD:
+            # PyTorch refuses it. The legacy stream is ordered with it.
+            keywords["stream"] = _LEGACY
+        capsule = super().__dlpack__(**keywords)
+        dlpack_capsules.supported_type(capsule, self._producer)
+        self.read_only = dlpack_capsules.is_read_only(capsule)
+        return capsule

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
-from syncblob._dtypes import as_dtype, is_bfloat16
+from syncblob._dtypes import SUPPORTED, is_bfloat16, is_supported, numpy_dtype
 from syncblob._layout import Layout
 from syncblob.arrays.native import native_array
 from syncblob.blob.core import BlobCore, Gradient, fresh
 from syncblob.blob.flags import Flags
 from syncblob.blob.replace_memory import assign
-from syncblob.calls.choose_home import require_device_of
-from syncblob.calls.operands import blob_to_read
+from syncblob.calls.operands import blob_to_read, require_device_of
 from syncblob.devices import HOST, Accelerator, Device, Side, home_of, supervisors
 from syncblob.memory import CONST, MUTABLE, Shortcut, SyncedMemory, compute, from_the_start
+from syncblob.transfers import require_device
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
@@ -76,7 +76,8 @@ class Copies(BlobCore):
         Parameters
         ----------
         dtype
-            The new dtype. `numpy.asarray` converts to one that Blobs do not support.
+            The new dtype. For one that Blobs do not support, the result is an ndarray, converted
+            on the host.
         order
             The memory layout, as in NumPy. By default a copy is in C order, as every copy of a
             Blob.
@@ -88,7 +89,12 @@ class Copies(BlobCore):
             False returns this Blob itself if nothing changes.
         """
         del subok
-        wanted = as_dtype(dtype)
+        wanted = numpy_dtype(dtype)
+        if wanted not in SUPPORTED and not is_supported(wanted):
+            require_device(HOST.device, "astype")
+            # As of NumPy's functions, the result is an ndarray then.
+            array: Any = self.host_elements("astype").astype(wanted, order or "C", casting)
+            return array
         if order is not None or casting != "unsafe":
             # Let NumPy check the arguments.
             np.empty(0, self.dtype).astype(wanted, order, casting)

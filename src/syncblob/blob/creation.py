@@ -24,7 +24,7 @@ from syncblob.memory import Shortcut, SyncedMemory, compute
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
-    from syncblob.memory.sources import Function
+    from syncblob.memory.buffers import Function
 
 
 def dense_layout(shape: Any, dtype: DTypeLike) -> Layout:

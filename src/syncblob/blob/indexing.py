@@ -16,7 +16,7 @@ from syncblob.arrays.native import array_of_tensor, native_array
 from syncblob.blob.core import NO_MEMORY, AnyBlob, BlobCore, fresh, making
 from syncblob.blob.index_arrays import selection
 from syncblob.blob.scalars import ZERO
-from syncblob.calls.choose_home import require_device_of
+from syncblob.calls.operands import require_device_of
 from syncblob.calls.results import give, write_by
 from syncblob.calls.tables import Rules
 from syncblob.devices import HOST, supervisors

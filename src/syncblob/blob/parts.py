@@ -33,16 +33,14 @@ def evict(blob: BlobCore, side: str) -> int:
     return freed
 
 
-def free(
-    blob: BlobCore, side: Side, reach: tuple[int, int] | None = None, *, needed: bool = True
-) -> int:
+def free(blob: BlobCore, side: Side, reach: tuple[int, int] | None = None) -> int:
     """Free the buffers of a side in a range, by default that of the Blob; see `SyncedMemory`."""
     memory = blob.memory
-    if not memory.windows(side) or (memory.loans.foreign >> side & 1 and not needed):
+    if not memory.windows(side):
         return 0
     # Drop the arrays that the Blob keeps, which would count as in use.
     blob.use_memory(memory)
-    return memory.evict(side, *(reach or blob.layout.reach), needed=needed)
+    return memory.evict(side, *(reach or blob.layout.reach))
 
 
 # The size of a part, if the device has room for four of them.
@@ -101,7 +99,8 @@ def _walk_views(blob: BlobCore, views: Sequence[Any]) -> Iterator[Any]:
             for each in (view, following):
                 if each is not None:
                     with suppress(Exception):
-                        free(each, each.side, needed=False)
+                        free(each, each.side)
             raise
-        # A part that an operation is writing stays until room is needed.
-        free(view, view.side, needed=False)
+        # A part that is in use stays until room is needed.
+        with suppress(BufferError):
+            free(view, view.side)

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any, Literal, Self, SupportsIndex
 
 import numpy as np
 
-from syncblob._dtypes import as_dtype
+from syncblob._dtypes import SUPPORTED, is_supported, numpy_dtype
 from syncblob._layout import Layout
 from syncblob._shape import is_integer, shape_from
 from syncblob.arrays.native import native_array
 from syncblob.blob.copying import Copies, private_array
-from syncblob.blob.core import BlobCore, fresh
-from syncblob.calls.choose_home import require_device_of
+from syncblob.blob.core import HOST_DATA, BlobCore, fresh
 from syncblob.calls.ndarray_methods import NdarrayMethods
+from syncblob.calls.operands import require_device_of
 from syncblob.devices import Device, Side, home_of, supervisors
 from syncblob.interop.side_view import SideView
 from syncblob.memory import CONST, MUTABLE, SyncedMemory
@@ -79,11 +79,16 @@ class Views(Copies, NdarrayMethods):
 
         The gradient of the view is that of this Blob, seen in the same way. `dtype` None is this
         one. If the itemsize differs, the length of the last axis changes; ValueError if the sizes
-        do not match, or the elements would not be aligned.
+        do not match, or the elements would not be aligned. For a dtype that Blobs do not support,
+        the view is a read-only ndarray over the host side: a const access.
         """
         if dtype is None:
             return self.view_at(self.layout)
-        wanted = as_dtype(dtype)
+        wanted = numpy_dtype(dtype)
+        if wanted not in SUPPORTED and not is_supported(wanted):
+            # As of NumPy's functions. `dtype` itself may be a subclass of ndarray.
+            array: Any = self.const_view(HOST_DATA, "view").view(dtype)
+            return array
         if self.home.native and wanted.alignment <= self.dtype.alignment:
             return self.derive(lambda a: a.view(wanted))
         view = self.layout.derive(lambda a: a.view(wanted))

@@ -12,7 +12,7 @@ from syncblob.caffe.files.blobs import (
     save_solver_state,
     write_blob,
 )
-from syncblob.caffe.files.model import ModelFile, open_model, plan_model, save_model
+from syncblob.caffe.files.model import ModelFile, open_model, save_model
 from syncblob.caffe.messages.file_objects import replacing
 from syncblob.caffe.messages.lazy_blobs import blob_values, equal_shapes
 from syncblob.caffe.messages.prototxt import read_prototxt, read_solver_prototxt, write_prototxt
@@ -36,7 +36,6 @@ __all__ = [
     "mark_legacy",
     "open_model",
     "open_solver_state",
-    "plan_model",
     "read_blob",
     "read_prototxt",
     "read_solver_prototxt",

@@ -9,7 +9,7 @@ overwritten `out` causes no transfer.
 | `tables.written_arguments` | which arguments a call writes, such as `out` |
 | `engine` | the steps of a call whose arrays are at hand: `_WRITE` writes, `_BLOB` reads |
 | `make_call.Call` | the same for all other calls: `write`, `read` |
-| `choose_home.home_of` | on which device a call runs |
+| `operands.home_of` | on which device a call runs |
 | `results.give` | what a call returns: new Blobs, or views of operands |
-| `view_calls` | calls that make views and read nothing |
+| `numpy_protocols` | calls that make views and read nothing |
 """

@@ -20,10 +20,9 @@ from numpy import asarray, ndarray
 from syncblob._dtypes import SCALAR_CLASSES, SUPPORTED
 from syncblob._weak_list import Reference
 from syncblob.blob.core import BlobCore, fresh
-from syncblob.calls.choose_home import require_device_of
 from syncblob.calls.in_parts import compute_in_room
 from syncblob.calls.make_call import make_call
-from syncblob.calls.operands import is_leaf, shape_only
+from syncblob.calls.operands import is_leaf, require_device_of, shape_only
 from syncblob.calls.results import array_beside, end_write, give, overwrite_by
 from syncblob.calls.tables import Rules, keeps_dtype, split_keys
 from syncblob.devices import HOST, supervisors
@@ -245,8 +244,7 @@ class Plan:
         self._roles: dict[int, str] = _roles(rules, kinds)
         self._foreign: Any = foreign or self.begin
         self._queue: Any = None
-        targets = [n for n, role in self._roles.items() if role == "target"]
-        self._target: int | None = targets[0] if targets else None
+        self._target: int | None = next((n for n, x in self._roles.items() if x == "target"), None)
         self._items: list[int] = [n for n, role in self._roles.items() if role == "items"]
         self.run: Callable[..., Any] = self.begin
         if self._roles:

@@ -102,14 +102,13 @@ def _can_divide(kernel: Callable[..., Any], operands: Sequence[Any], *, writes: 
     No part of a Blob that is written lies in another part of the other.
     """
     blobs: list[Any] = [x for x in operands if isinstance(x, BlobCore)]
-    if not all(type(x) in SCALARS or isinstance(x, BlobCore) for x in operands):
-        # NumPy's scalars.
-        return False
     elementwise = getattr(kernel, "signature", None) is None and kernel.__name__ != "matmul"
     first, homes = blobs[0], {x.home for x in blobs} - {HOST}
     shared = [x for x in blobs if writes and x.memory is first.memory]
     return (
         elementwise
+        # None is a scalar of NumPy's.
+        and all(type(x) in SCALARS or isinstance(x, BlobCore) for x in operands)
         and len(homes) == 1
         and all(
             x.shape == first.shape and x.layout.contiguous and divisible(x.memory, *homes)

@@ -13,10 +13,9 @@ from syncblob._dtypes import can_hold
 from syncblob.arrays.foreign import is_array
 from syncblob.arrays.native import native_array
 from syncblob.blob.core import HOST_DATA, BlobCore, fresh
-from syncblob.calls.choose_home import home_of
 from syncblob.calls.index_checks import check_indices
 from syncblob.calls.nested import instances, mapped
-from syncblob.calls.operands import is_leaf, of_device, shape_only
+from syncblob.calls.operands import home_of, is_leaf, of_device, shape_only
 from syncblob.calls.results import Operand, end_write, forgets_newest, give, overwrite
 from syncblob.devices import HOST, supervisors
 from syncblob.interop.adopt import array_in
@@ -34,6 +33,9 @@ Named = Mapping[str, Any]
 
 def make_call(rules: Rules, like: Any, args: Args, kwargs: Named) -> Any:
     """Make a call by inspecting its arguments. To be called by `from_the_start`."""
+    if rules.elementwise:
+        # Only NumPy's ufuncs take lists.
+        args = [np.asarray(x) if isinstance(x, (list, tuple)) else x for x in args]
     call = Call(rules, like)
     arguments = call.prepare(args, kwargs)
     try:
@@ -59,8 +61,6 @@ def split(arguments: Mapping[int | str, Any]) -> tuple[list[Any], dict[str, Any]
 
 class Call:
     """The operands of one call in one home."""
-
-    __slots__ = ("by_name", "home", "late", "like", "name", "operands", "rules", "written")
 
     def __init__(self, rules: Rules, like: BlobCore) -> None:
         self.rules: Rules = rules

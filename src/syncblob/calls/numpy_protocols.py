@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from syncblob._layout import Layout
 from syncblob.blob.core import BlobCore
 from syncblob.calls import tables
 from syncblob.calls.engine import Plan, plans_by_function, usual_plan
 from syncblob.calls.foreign import function_with_strangers, has_strangers, ufunc_with_strangers
 from syncblob.calls.nested import replaced
 from syncblob.calls.operands import is_leaf, shape_only
-from syncblob.calls.view_calls import plan_of_view
 from syncblob.devices import HOST
 
 if TYPE_CHECKING:
@@ -23,8 +23,14 @@ if TYPE_CHECKING:
 
 def array_ufunc(like: Any, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
     """Compute a ufunc, or one of its methods; NumPy calls this as ``__array_ufunc__``."""
-    plans = _CALLS[ufunc] if method == "__call__" else _METHODS[ufunc, method]
+    plans = _UFUNCS[ufunc, method]
     if not kwargs:
+        # Most have one or two, and `map` takes time.
+        match inputs:
+            case (x,):
+                return plans[type(x)](like, x)
+            case (x1, x2):
+                return plans[type(x1), type(x2)](like, x1, x2)
         return plans[(*map(type, inputs),)](like, *inputs)
     out = kwargs.get("out", ())
     if type(out) is not tuple or (method == "__call__" and len(inputs) > ufunc.nin):
@@ -99,17 +105,7 @@ def _plan_of_ufunc(
         return lambda _, *values: ufunc_with_strangers(
             ufunc, method, values[:count], dict(zip(names, values[count:], strict=True))
         )
-    # The second operand of these is an index, which may be a tuple.
-    index = 1 if method in {"at", "reduceat"} else None
-    lists = [n for n in range(count) if issubclass(kinds[n], (list, tuple)) and n != index]
-    if not lists:
-        return usual_plan(rules, kinds)
-
-    def with_lists(like: Any, *values: Any) -> Any:
-        arrays = [np.asarray(x) if n in lists else x for n, x in enumerate(values)]
-        return _METHODS[ufunc, method][names, *map(type, arrays)](like, *arrays)
-
-    return with_lists
+    return usual_plan(rules, kinds)
 
 
 def _rules_of_function(function: Callable[..., Any]) -> tables.Rules:
@@ -141,7 +137,7 @@ def _plan_of_function(rules: tables.Rules, kinds: Kinds) -> Callable[..., Any]:
             # NumPy returns an attribute of its argument: of the Blob itself.
             return lambda _like, *values: rules.native(*values)
         elif function in (tables.VIEWS if rest else tables.VIEWS_OF_ONE) and "out" not in kinds:
-            return plan_of_view(rules, kinds)
+            return _plan_of_view(rules, kinds)
         elif first == 0:
             rules = rules._replace(native=tables.METHODS.get(function, rules.native))
     return usual_plan(rules, kinds)
@@ -165,6 +161,79 @@ def _plan_by_shapes(rules: tables.Rules, kinds: Kinds) -> Callable[..., Any]:
     return run
 
 
-_CALLS = plans_by_function(lambda ufunc: _rules_of_ufunc((ufunc, "__call__")))
-_METHODS = plans_by_function(_rules_of_ufunc)
+# --- views: nothing is transferred, because arrays stand for Blobs that are not read --------------
+
+
+def _plan_of_view(rules: tables.Rules, kinds: Kinds) -> Callable[..., Any]:
+    """Plan calls that make views of their first argument, a Blob; or that may copy, and read it."""
+    function, (count, names) = rules.function, tables.split_keys(kinds)
+    axes = tables.VIEWS_OF_ONE[function]
+    first = [*kinds].index(tables.first_argument(function, range(count)))
+    # Other Blobs stand for axes and numbers.
+    numbers = [
+        n for n, kind in enumerate(kinds.values()) if n != first and issubclass(kind, BlobCore)
+    ]
+    native = _WITHOUT_COPIES.get(function, rules.native)
+    read = Plan(rules, kinds).run
+    # Of `sliding_window_view`.
+    writeable = names.index("writeable") - len(names) if "writeable" in names else None
+
+    def run(like: Any, *values: Any) -> Any:
+        x = values[first]
+        array = x.raw_array
+        if array is None or x.known_memory is None or not x.home.native:
+            array = x.viewable_array() if x.home.native else None
+            array = x.layout.dummy() if array is None else array
+        given = [*values]
+        given[first] = array
+        for n in numbers:
+            given[n] = np.asarray(values[n])
+        named = dict(zip(names, given[count:], strict=True)) if names else {}
+        view = native(*given[:count], **named) if array.ndim >= axes else None
+        if view is None:
+            return read(like, *values)
+        const = rules.const and not (writeable and values[writeable])
+        if type(view) is np.ndarray:
+            return _view_of(x, array, view, const)
+        return type(view)([_view_of(x, array, part, const) for part in view])
+
+    return run
+
+
+def _reshape(a: Any, shape: Any = None, order: Any = "C", **options: Any) -> Any:
+    """Return a view in another shape; None if it needs a copy, or there is an error."""
+    try:
+        return None if any(options.values()) else a.reshape(shape, order=order, copy=False)
+    except (TypeError, ValueError):
+        return None
+
+
+def _ravel(a: Any, order: Any = "C") -> Any:
+    """Return a contiguous view along one axis; None if it needs a copy."""
+    view = None if order == "K" else _reshape(a, -1, order)
+    return view if view is not None and view.flags.c_contiguous else None
+
+
+_WITHOUT_COPIES: dict[Any, Callable[..., Any]] = {np.ravel: _ravel, np.reshape: _reshape}
+
+
+def _view_of(x: Any, array: Any, view: Any, const: bool) -> Any:
+    """Make a view of a Blob from a view of an array that stands for it."""
+    if view is array:
+        return x
+    if const:
+        view.flags.writeable = False
+    blob = x.view_of_array(array, view)
+    if blob is None:
+        # The array is a dummy, or another thread has replaced the buffer. The elements have the
+        # same offsets in the new one.
+        layout = x.layout
+        distance = HOST.address(view) - HOST.address(array) if view.size else 0
+        return x.view_at(Layout.of_array(view, layout.offset + distance), readonly=const)
+    if const:
+        blob.readonly = True
+    return blob
+
+
+_UFUNCS = plans_by_function(_rules_of_ufunc)
 _FUNCTIONS = plans_by_function(_rules_of_function)

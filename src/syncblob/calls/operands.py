@@ -1,8 +1,8 @@
-"""Operands: what may stand beside a Blob, and Blobs made of it."""
+"""Operands: what may stand beside a Blob, Blobs made of it, and the device that they choose."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -12,14 +12,14 @@ from syncblob._dtypes import PYTHON_SCALARS, SUPPORTED, can_hold, is_supported
 from syncblob.arrays.foreign import NoValuesError, is_array, is_stranger
 from syncblob.arrays.native import native_array
 from syncblob.blob.core import AnyBlob, BlobCore
-from syncblob.calls.choose_home import require_device_of
+from syncblob.devices import HOST, default_device, supervisors
 from syncblob.devices.base import Accelerator, is_on_device
 from syncblob.interop.adopt import adopt
+from syncblob.transfers import require_device
 
 if TYPE_CHECKING:
     from syncblob.devices import Device
-
-_NUMBERS = (int, float, complex)
+    from syncblob.devices.base import Home
 
 # Types of arguments that are passed on unchanged, but for NumPy's scalars that Blobs cannot hold.
 _LEAVES = (bool, int, float, complex, str, bytes, type, np.generic, np.dtype, np.ufunc)
@@ -63,7 +63,7 @@ def is_plain_array(x: Any) -> bool:
 
 def is_number(x: Any) -> bool:
     """Return whether an object is a number that takes part in operators with arrays."""
-    return isinstance(x, _NUMBERS) and not hasattr(type(x), "__array_ufunc__")
+    return isinstance(x, (int, float, complex)) and not hasattr(type(x), "__array_ufunc__")
 
 
 def with_blobs(name: str, operands: Sequence[Any]) -> list[Any]:
@@ -124,3 +124,36 @@ def shape_only(x: Any) -> Any:
     # An array that is out of date has the shape nevertheless.
     array = x.raw_array
     return array if isinstance(array, np.ndarray) else x.layout.dummy()
+
+
+# --- the device -----------------------------------------------------------------------------------
+
+
+def require_device_of(name: str, *operands: Any) -> None:
+    """Raise if a guard forbids the device that an operation would run on. Causes no transfer."""
+    if not supervisors:
+        return
+    homes = [x.home for x in operands if isinstance(x, BlobCore)]
+    if homes:
+        require_device(common_home(homes).device, name)
+
+
+def common_home(homes: Iterable[Home]) -> Home:
+    """Return the accelerator among homes; of several the default device, or else the first.
+
+    Return the host if there is none.
+    """
+    accelerators = [*dict.fromkeys(home for home in homes if home is not HOST)]
+    preferred = [home for home in accelerators[1:] if home.device == default_device()]
+    return (*preferred, *accelerators, HOST)[0]
+
+
+def home_of(operands: Iterable[Any], like: BlobCore) -> Home:
+    """Return the home where a call runs; the host if an accelerator cannot hold an operand."""
+    homes = []
+    for x in operands:
+        if isinstance(x, BlobCore):
+            homes.append(x.home)
+        elif not (isinstance(x, (str, bytes)) or can_hold(x.dtype)):
+            return HOST
+    return common_home(homes) if homes else like.home

@@ -184,16 +184,6 @@ def first_argument(function: Callable[..., Any], args: Sequence[Any]) -> int | s
     return 0 if args else next(iter(positions(function)), 0)
 
 
-def value_of(
-    function: Callable[..., Any], name: str, args: Sequence[Any], kwargs: Mapping[str, Any]
-) -> Any:
-    """Return the value of an argument; None if it was not given."""
-    key = _argument(function, name, args, kwargs)
-    if key is None:
-        return None
-    return kwargs[key] if isinstance(key, str) else args[key]
-
-
 def written_arguments(
     function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> dict[int | str, bool]:
@@ -205,7 +195,8 @@ def written_arguments(
         # The other functions with a mask are reductions, which write every element.
         result[out] = function not in _CUMULATIVE and (whole or function is not np.clip)
     option, wanted = _WRITE_IF.get(function, ("", None))
-    value = value_of(function, option, args, kwargs)
+    key = _argument(function, option, args, kwargs)
+    value = args[key] if isinstance(key, int) else kwargs.get(option)
     if function in _ALWAYS_WRITE or (value is not None and bool(value) is wanted):
         # Of a call without a mask.
         whole = whole and len(args) <= positions(function).get("where", len(args))

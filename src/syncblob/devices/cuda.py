@@ -44,8 +44,6 @@ if TYPE_CHECKING:
 _OUT_OF_MEMORY = 2
 _TO_DEVICE, _TO_HOST = 1, 2
 
-_HERE = nullcontext()
-
 
 def _driver() -> Any:
     return ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
@@ -97,11 +95,11 @@ class CudaBackend(Accelerator):
         self._cupy = cupy
         self._context = cupy.cuda.Device(index)
         self.order: Order = Order(cupy, index, _driver())
+        self.lend: Any = self.order.lend
         self._page_locked = page_locked.PageLocked(cupy.cuda.PinnedMemory, self.order.synchronize)
         self._runtime: ModuleType = cupy.cuda.runtime
         self._copy = self._runtime.memcpyAsync
-        self._cuda_error: type[Exception] = self._runtime.CUDARuntimeError
-        self._short_of_memory = MemoryError, self._cuda_error
+        self._short_of_memory = MemoryError, self._runtime.CUDARuntimeError
         self._shared_memory = SharedMemory(cupy, index)
         self.can_share: bool = self._shared_memory.can
         self.share_memory(shared=self.can_share)
@@ -128,7 +126,7 @@ class CudaBackend(Accelerator):
             self.require_powers(*args[:2])
         stream = order.plain()
         # Else this is another device than the current one, beside torch's stream, or in a graph.
-        with self._context if stream is None else _HERE:
+        with self._context if stream is None else nullcontext():
             if stream is None:
                 order.join(computing=True)
             try:
@@ -154,37 +152,30 @@ class CudaBackend(Accelerator):
 
     def as_array(self, result: Any) -> Any:
         """Return an array. CuPy returns no scalars, but array-api-compat may return Python's."""
-        if isinstance(result, self._cupy.ndarray):
-            return result
         with self._context:
             return self._cupy.asarray(result)
 
     def overlap(self, array: Any, buffer: Any) -> bool:
         """Compare the memory bounds of both."""
-        with self._context:
-            return bool(self._cupy.may_share_memory(array, buffer))
+        return bool(self._cupy.may_share_memory(array, buffer))
 
     # --- memory ----------------------------------------------------------------------------------
 
     def allocate(self, nbytes: int, *, zeroed: bool = False) -> Any:
         """Return a new buffer from CuPy's allocator. Zeros are visible to every stream."""
-        allocate: Any = partial(self._cupy.empty, dtype=np.uint8)
-        if self.shared:
-            allocate = self._shared_memory.allocate
+        own: Any = partial(self._cupy.empty, dtype=np.uint8)
+        allocate = self._shared_memory.allocate if self.shared else own
         with self.order.calls():
             self._refuse_capture("an allocation")
-            buffer = self._allocated(allocate, nbytes)
+            try:
+                buffer = allocate(nbytes)
+            except self._short_of_memory as error:
+                raise self._shortage(error, nbytes) from None
             # The pool gives out memory that work on the current stream has not finished with.
             self.order.note((), buffer)
             if zeroed:
                 self.zero(buffer)
         return buffer
-
-    def _allocated(self, allocate: Callable[[int], Any], nbytes: int) -> Any:
-        try:
-            return allocate(nbytes)
-        except self._short_of_memory as error:
-            raise self._shortage(error, nbytes) from None
 
     def is_seen(self, buffer: Any) -> bool:
         """Look for the owner that all arrays over it refer to, and whether a graph uses it."""
@@ -260,9 +251,7 @@ class CudaBackend(Accelerator):
             vars(error)[NEEDED] = nbytes
         with self._context:
             free, total = map(human_bytes, self._runtime.memGetInfo())
-            kept = human_bytes(self._kept())
-        used = f"{free} of the {total} of {self.device} are free, and CuPy and PyTorch keep {kept}"
-        extend(error, f"{used} that were freed")
+        extend(error, f"{free} of the {total} of {self.device} are free")
         return error
 
     def allocate_host(self, nbytes: int, *, zeroed: bool = False) -> NDArray[np.uint8]:
@@ -282,8 +271,10 @@ class CudaBackend(Accelerator):
             try:
                 with self.order.calls():
                     self.order.drop_finished()
-                    buffer = self._allocated(self._page_locked.allocate, nbytes)
-            except MemoryError:
+                    buffer = self._page_locked.allocate(nbytes)
+            except self._short_of_memory as error:
+                if not isinstance(self._shortage(error), MemoryError):
+                    raise
                 return HOST.allocate(nbytes, zeroed=zeroed)
         if zeroed:
             buffer.fill(0)
@@ -302,10 +293,9 @@ class CudaBackend(Accelerator):
         """Return whether a host buffer is page-locked, so that copies run at full speed."""
         if not host.nbytes:
             return True
-        runtime = self._runtime
         with self._context:
-            attributes = runtime.pointerGetAttributes(host.ctypes.data)
-        return bool(attributes.type == runtime.memoryTypeHost)
+            kind = self._runtime.pointerGetAttributes(host.ctypes.data).type
+        return bool(kind == self._runtime.memoryTypeHost)
 
     def zero(self, buffer: Any) -> None:
         """Set every byte of a buffer to zero, after all work that uses it, and wait for that."""
@@ -346,10 +336,8 @@ class CudaBackend(Accelerator):
 
         A stream is one of CuPy's, a pointer, or an object with ``__cuda_stream__``.
         """
-        on, action = self._up, "an asynchronous upload"
-        if stream is not None:
-            on = as_stream(stream)
-            self._refuse_capture(action, on)
+        action, on = "an asynchronous upload", self._up if stream is None else as_stream(stream)
+        self._refuse_capture(action, on)
         copied = buffer.data.ptr, host.ctypes.data, host.nbytes, _TO_DEVICE
         return self._queue(action, on, buffer, self._copy, *copied, kept=host)
 
@@ -383,7 +371,8 @@ class CudaBackend(Accelerator):
                 # Later transfers of these bytes, and uses, wait for the push.
                 stretch = Stretch(stream)
                 stretch.event = stream.record()
-                return _CudaPush(self, stretch.event, order.keep([stretch], kept, buffer))
+                order.under_way[stretch.event] = [stretch], (kept, buffer)
+                return _CudaPush(self, stretch.event)
             except BaseException:
                 # The copy may be queued, and the caller releases both buffers.
                 for waiting in (stream, self._context):
@@ -409,7 +398,7 @@ class CudaBackend(Accelerator):
         if there not in self._peers:
             self._peers.add(there)
             # They may not be able to, and CuPy or PyTorch may have enabled it already.
-            with self._context, suppress(self._cuda_error):
+            with self._context, suppress(RuntimeError):
                 self._runtime.deviceEnablePeerAccess(there)
         other.settle(contents, self._up)
         copied = buffer.data.ptr, here, contents.data.ptr, there, buffer.nbytes
@@ -433,7 +422,7 @@ class CudaBackend(Accelerator):
         """
         since = self._cupy.cuda.get_elapsed_time
         if self.has_happened(event) and not self.capturing:
-            with suppress(self._cuda_error), self.order.calls():
+            with suppress(RuntimeError), self.order.calls():
                 later = self._later
                 if later is None or since(event, later[0]) < 0:
                     now = self.order.current().record()
@@ -444,7 +433,7 @@ class CudaBackend(Accelerator):
 
     def has_happened(self, event: Any) -> bool:
         """Return whether an event outside of graphs certainly happened."""
-        with suppress(NoDeviceError, self._cuda_error), self.order.calls():
+        with suppress(RuntimeError), self.order.calls():
             return bool(event.done)
         return False
 
@@ -484,10 +473,6 @@ class CudaBackend(Accelerator):
     def view(self, buffer: Any, layout: Layout, *, writable: bool) -> Any:
         """Return an array over a buffer, for any use. CuPy arrays are always writable."""
         return self.order.lend(self.own_view(buffer, layout, writable=writable))
-
-    def lend(self, array: Any) -> None:
-        """Record that other code uses an array, on any stream, after the work queued so far."""
-        self.order.lend(array)
 
     def own_view(self, buffer: Any, layout: Layout, *, writable: bool) -> Any:
         """Return an array over a buffer that only this package uses, through `compute`."""
@@ -554,37 +539,34 @@ class CudaBackend(Accelerator):
 class _CudaPush(Push):
     """A transfer on another stream, identified by its event."""
 
-    def __init__(self, backend: CudaBackend, event: Any, number: int) -> None:
+    def __init__(self, backend: CudaBackend, event: Any) -> None:
         self._backend = backend
         self._event = event
-        # That of its buffers in `under_way`.
-        self._number = number
 
     def order(self) -> bool:
         backend, event = self._backend, self._event
         with backend.order.calls():
-            over = bool(event.done)
-            if not over:
+            if not event.done:
                 # A graph cannot wait for an event outside of it.
                 backend._refuse_capture("waiting for an asynchronous transfer")  # noqa: SLF001  # of this module
                 backend.order.current().wait_event(event)
-            return self._ended(over=over)
+                return False
+        return self._let_go()
 
     @property
     def arrived(self) -> bool:
         """Whether the transfer is done."""
-        return self._ended(over=self._backend.has_happened(self._event))
+        return self._backend.has_happened(self._event) and self._let_go()
 
     def wait(self) -> None:
         with self._backend.order.calls():
             self._event.synchronize()
-        self._ended(over=True)
+        self._let_go()
 
-    def _ended(self, *, over: bool) -> bool:
-        """Let go of the buffers if it is over."""
-        if over:
-            self._backend.order.under_way.pop(self._number, None)
-        return over
+    def _let_go(self) -> bool:
+        """Let go of the buffers; return True."""
+        self._backend.order.under_way.pop(self._event, None)
+        return True
 
     @property
     def arrival(self) -> Moment:

@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+import math
 import sys
 import weakref
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from operator import attrgetter
 from types import SimpleNamespace
@@ -60,18 +61,13 @@ def as_stream(stream: Any) -> Any:
         return stream
     if isinstance(stream, int):
         # The version of the protocol, and the address.
-        named = SimpleNamespace(__cuda_stream__=lambda: (0, stream))
-        return Stream.from_external(named) if stream else Stream.null
+        stream = SimpleNamespace(__cuda_stream__=partial(tuple, (0, stream)))
     if hasattr(stream, "__cuda_stream__"):
         return Stream.from_external(stream)
     raise TypeError(
         "expected a CuPy stream, a stream pointer, an object with __cuda_stream__ or None, "
         f"got {stream!r}"
     )
-
-
-# The number of a stretch that is open.
-_OPEN = float("inf")
 
 
 class Stretch:
@@ -88,7 +84,8 @@ class Stretch:
     def __init__(self, stream: Any) -> None:
         self.stream: Any = stream
         self.event: Any = None
-        self.number: float = _OPEN
+        # Infinite as long as it is open.
+        self.number: float = math.inf
 
 
 # Stands for the work of other code, on any stream.
@@ -100,8 +97,6 @@ class Allocation(weakref.ref[Any]):
 
     Refers to the array that owns the memory, and counts as long as that is alive.
     """
-
-    __slots__ = ("arena", "captured", "memory", "owner", "uses")
 
     # It must not be freed before its last use on another stream.
     memory: Any
@@ -136,8 +131,8 @@ class Owner:
         self.memory: Any = memory
 
 
-def _nobody() -> None:
-    return None
+# Refers to no owner.
+_nobody = weakref.ref(Owner(None))
 
 
 class Order:
@@ -149,7 +144,6 @@ class Order:
         self.device: Any = cupy.cuda.Device(index)
         self._exchange: Callable[[Any], int] = driver.cuThreadExchangeStreamCaptureMode
         self._current_device: Callable[[], int] = cupy.cuda.runtime.getDevice
-        self._kind: type = cupy.ndarray
         self._event: Callable[[], Any] = partial(cupy.cuda.Event, disable_timing=True)
         # Returns CuPy's current stream of the device, whichever device is current.
         self.current: Callable[[], Any] = partial(cupy.cuda.get_current_stream, index)
@@ -161,11 +155,10 @@ class Order:
         self._clock = itertools.count()
         # By the address of their memory, which is not used again before `_forget`.
         self._allocations: dict[int, Allocation] = {}
-        # What must not be freed before stretches have ended, by numbers: the buffers of pushes, and
-        # memory whose arrays are gone, if other streams than that of its arena have used it. A
-        # finalizer could not keep it alive, because in cyclic garbage CuPy's event may be destroyed
-        # first.
-        self.under_way: dict[int, tuple[Iterable[Stretch], Any]] = {}
+        # What must not be freed before stretches have ended: the buffers of pushes, and memory of
+        # arrays that are gone, if other streams than that of its arena have used it. A finalizer
+        # could not keep it, because in cyclic garbage CuPy's event may be destroyed first.
+        self.under_way: dict[object, tuple[Iterable[Stretch], object]] = {}
         # The streams that Blobs were used on: CuPy's, as long as they exist, and torch's own ones.
         self._passed: WeakValueDictionary[int, Any] = WeakValueDictionary()
         self._of_torch: dict[int, Any] = {}
@@ -212,12 +205,10 @@ class Order:
         captured on it.
         """
         stream = self.current()
-        if self._current_device() == self._index and self._theirs(self._index) == stream.ptr:
-            try:
-                return None if stream.is_capturing() else stream
-            except RuntimeError:
-                # As in `is_capturing`, which is asked next.
-                return None
+        here = self._current_device() == self._index and self._theirs(self._index) == stream.ptr
+        # As in `is_capturing`, which is asked next.
+        with suppress(RuntimeError):
+            return stream if here and not stream.is_capturing() else None
         return None
 
     def torch_captures(self) -> bool:
@@ -279,7 +270,7 @@ class Order:
                 ours.wait_event(other)
                 theirs.wait_event(reached)
 
-    # --- memory ----------------------------------------------------------------------------------
+    # --- memory and its uses ---------------------------------------------------------------------
 
     def known(self, array: Any) -> Allocation | None:
         """Return the allocation under an array; None if it is other code's."""
@@ -289,12 +280,11 @@ class Order:
     def owner_of(self, buffer: Any) -> Owner:
         """Return what arrays over a buffer keep alive."""
         known = self.known(buffer)
+        if known is None:
+            return Owner(buffer.data)
         with _adding.held:
-            owner = None if known is None else known.owner()
-            if owner is None:
-                owner = Owner(buffer.data)
-                if known is not None:
-                    known.owner = weakref.ref(owner)
+            owner = known.owner() or Owner(buffer.data)
+            known.owner = weakref.ref(owner)
         return owner
 
     def lend(self, array: Any) -> Any:
@@ -316,8 +306,6 @@ class Order:
                 known.add(key, _OTHERS)
         return array.view()
 
-    # --- uses ------------------------------------------------------------------------------------
-
     def note(  # noqa: C901, PLR0912  # inlined, because each operation calls it
         self, operands: Iterable[Any], result: Any = None, stream: Any = None
     ) -> None:
@@ -334,11 +322,11 @@ class Order:
         # Each thread has a stream of the same pointer.
         if not (captured or stream.ptr == _PER_THREAD):
             stretch = self._stretches.get(stream.ptr)
-            if stretch is None or stretch.number != _OPEN:
+            if stretch is None or stretch.number != math.inf:
                 stretch = Stretch(stream)
                 self._stretches[stretch.stream.ptr] = stretch
                 self._passed.setdefault(stretch.stream.ptr, stream)
-        kind: Any = self._kind
+        kind: Any = self._cupy.ndarray
         given: list[Any] = []
         for x in operands:
             if type(x) is kind:
@@ -386,14 +374,9 @@ class Order:
         uses = [*allocation.uses.values()]
         for each in uses:
             if each.stream.ptr not in at_once:
-                self.keep([x for x in uses if x.stream.ptr not in at_once], memory)
+                left = [x for x in uses if x.stream.ptr not in at_once]
+                self.under_way[next(self._clock)] = left, memory
                 break
-
-    def keep(self, stretches: Iterable[Stretch], *kept: Any) -> int:
-        """Keep objects until stretches have ended; return their number in `under_way`."""
-        number = next(self._clock)
-        self.under_way[number] = stretches, kept
-        return number
 
     def _close(self, stretch: Stretch) -> Any:
         """Return the event that closes a stretch, on the current device.
@@ -439,8 +422,8 @@ class Order:
     def drop_finished(self, *, wait: bool = False) -> bool:
         """Free memory whose last use is over, or wait for that; return whether there was any."""
         found = False
-        for number in [*self.under_way]:
-            stretches, _ = self.under_way.get(number, ((), None))
+        for key in [*self.under_way]:
+            stretches, _ = self.under_way.get(key, ((), None))
             try:
                 events = [each.event or self._close(each) for each in stretches]
             except BesideCaptureError:
@@ -453,7 +436,7 @@ class Order:
             elif not all(event.done for event in events):
                 # Nearly always, those after it have not happened either.
                 break
-            self.under_way.pop(number, None)
+            self.under_way.pop(key, None)
         return found
 
 

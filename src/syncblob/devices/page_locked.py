@@ -39,10 +39,9 @@ def size_class(nbytes: int) -> int:
 class _Block(weakref.ref[Any]):
     """A reference to the array under all arrays over a block, with the memory of the block."""
 
-    __slots__ = ("memory", "size")
+    __slots__ = ("memory",)
 
     memory: Any
-    size: int
 
 
 class PageLocked:
@@ -51,10 +50,10 @@ class PageLocked:
     Another library may still copy from or to a block that is dropped, on any stream. So it is used
     again once the device was waited for. That is done for several blocks together. Blocks are given
     back to CUDA if more than `MOST_KEPT` bytes are free, or CUDA has no memory left. `take` may be
-    called at any time, the other methods only outside of captures.
+    called at any time, the other methods where captures forbid nothing; see `Order.calls`.
 
-    `lock` locks a number of bytes, and returns an object with `ptr`. `synchronize` waits for the
-    device; it raises a RuntimeError beside a capture.
+    `lock` locks a number of bytes, and returns an object with `ptr` and `size`. `synchronize` waits
+    for the device; it raises a RuntimeError beside a capture.
     """
 
     def __init__(self, lock: Callable[[int], Any], synchronize: Callable[[], None]) -> None:
@@ -80,7 +79,7 @@ class PageLocked:
             # The last array over it drops this.
             array: Any = (ctypes.c_uint8 * size).from_address(memory.ptr)
             block = _Block(array, self._dropped.append)
-            block.memory, block.size = memory, size
+            block.memory = memory
             self._blocks[memory.ptr] = block
         return np.frombuffer(array, dtype=np.uint8, count=nbytes)
 
@@ -93,7 +92,7 @@ class PageLocked:
         with self._lock.held:
             self.trim()
             # Counted first: arrays may end during the wait.
-            dropped = [each.size for each in list(self._dropped)]
+            dropped = [each.memory.size for each in list(self._dropped)]
             if not self._free.get(size) and dropped.count(size) >= _TOGETHER:
                 # Beside a capture, more memory is locked.
                 with suppress(RuntimeError):
@@ -113,13 +112,13 @@ class PageLocked:
     def _reuse(self, count: int) -> None:
         """Let the blocks be used again that were dropped first."""
         for _ in range(count):
-            block = self._dropped.popleft()
-            self._free.setdefault(block.size, []).append(block.memory)
+            memory = self._dropped.popleft().memory
+            self._free.setdefault(memory.size, []).append(memory)
 
     def trim(self) -> None:
         """Give all free memory back if it is too much."""
         free = sum([size * len(blocks) for size, blocks in list(self._free.items())])
-        if free + sum([block.size for block in list(self._dropped)]) > MOST_KEPT:
+        if free + sum([block.memory.size for block in list(self._dropped)]) > MOST_KEPT:
             self.give_back()
 
     def give_back(self) -> bool:
@@ -142,13 +141,12 @@ class PageLocked:
         """
         library = ctypes.CDLL(None, use_errno=True)
         library.mmap.restype = ctypes.c_void_p
-        numbers = [ctypes.c_int] * 3
-        library.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *numbers, ctypes.c_long]
+        library.mmap.argtypes = ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long
         flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_FIXED
         for start, block in self._blocks.items():
             # Small blocks may share a page, which is copied for each.
             first = start // mmap.PAGESIZE * mmap.PAGESIZE
-            nbytes = -(-(start + block.size - first) // mmap.PAGESIZE) * mmap.PAGESIZE
+            nbytes = -(-(start + block.memory.size - first) // mmap.PAGESIZE) * mmap.PAGESIZE
             contents = ctypes.string_at(first, nbytes)
             found = library.mmap(first, nbytes, mmap.PROT_READ | mmap.PROT_WRITE, flags, -1, 0)
             if found != first:

@@ -16,8 +16,6 @@ from einops._backends import NumpyBackend
 
 from syncblob._blob import Blob
 
-__all__ = ["BlobBackend"]
-
 
 class BlobBackend(NumpyBackend):
     """The backend of einops for Blobs. einops makes its only instance."""

@@ -41,19 +41,6 @@ def takes_blobs(
     Callable
         A function that calls `function`. If the result is, or contains, an array that replaced a
         Blob, the Blob is returned instead; other results are unchanged.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from syncblob import Blob
-    >>> from syncblob.integrations.ndarrays import takes_blobs
-    >>> @takes_blobs(write=["target"])
-    ... def reverse(source: np.ndarray, target: np.ndarray) -> None:
-    ...     target[:] = source[::-1].copy()
-    >>> x = Blob.asarray(np.arange(3), device="simulated")
-    >>> reverse(x, target=x)
-    >>> x.head, x.tolist()
-    (<Head.HEAD_AT_CPU: 1>, [2, 1, 0])
     """
     if isinstance(write, str):
         raise TypeError(

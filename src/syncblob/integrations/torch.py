@@ -104,11 +104,6 @@ def parameters_to_tensors(module: torch.nn.Module) -> None:
     They stay the same objects, and nothing is copied: parameters and gradients are tensors over the
     same memory, tracked like those of `syncblob.Blob.to_torch`. A deep copy of the module has its
     own memory.
-
-    Parameters
-    ----------
-    module
-        The module.
     """
     for parameter in module.parameters():
         if isinstance(parameter, BlobParameter):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,28 +21,17 @@ __all__ = ["BlobLoader", "collate", "to_blobs"]
 def collate(batch: list[Any]) -> Any:
     """Collate samples by torch's ``default_collate``, after importing this module.
 
-    Parameters
-    ----------
-    batch
-        Blobs of one shape and dtype, or anything else that torch accepts, including tuples and
-        dicts that contain Blobs.
-
-    Returns
-    -------
-    torch.Tensor, or torch's result for other samples
-        The Blobs stacked along a new first axis; in a worker, in torch's shared memory.
+    Blobs of one shape and dtype, also within tuples and dicts, become one tensor each, with a new
+    first axis; in a worker, in torch's shared memory.
     """
     return default_collate(batch)
 
 
-def _collate_blobs(
-    batch: Sequence[Blob], *, collate_fn_map: dict[Any, Callable[..., Any]] | None = None
-) -> torch.Tensor:
-    functions = default_collate_fn_map if collate_fn_map is None else collate_fn_map
+def _collate_blobs(batch: Sequence[Blob], *, collate_fn_map: dict[Any, Any]) -> torch.Tensor:
     # Torch has no negative strides.
     blobs = [blob.copy() if any(step < 0 for step in blob.strides) else blob for blob in batch]
     tensors = [torch.utils.dlpack.from_dlpack(blob.const) for blob in blobs]
-    stacked: torch.Tensor = functions[torch.Tensor](tensors, collate_fn_map=functions)
+    stacked: torch.Tensor = collate_fn_map[torch.Tensor](tensors, collate_fn_map=collate_fn_map)
     return stacked
 
 
@@ -59,20 +48,10 @@ def to_blobs(batch: Any, device: Device | str | None = None) -> Any:
     tensor is on a device that Blobs do not support, such as meta; NoDeviceError if the device is
     not available.
 
-    Parameters
-    ----------
-    batch
-        A tensor, an array, a Blob, or lists, tuples and dicts that contain them. Other objects are
-        unchanged.
-    device
-        The device of the Blobs; None for the default device.
-
-    Returns
-    -------
-    Any
-        Blobs in lists, tuples and dicts of the same types and with the same attributes. Arrays
-        already on `device` are shared. Host arrays are copied once, to page-locked memory for a
-        CUDA device, so that the upload is asynchronous.
+    A batch is a tensor, an array, a Blob, or lists, tuples and dicts that contain them, which keep
+    their types and attributes. Other objects are unchanged. Arrays already on `device`, None for
+    the default device, are shared. Host arrays are copied once, to page-locked memory for a CUDA
+    device, so that the upload is asynchronous.
     """
     target = home_of(device).device
 
@@ -116,11 +95,6 @@ class BlobLoader:
     ahead
         The number of batches to upload ahead, which need that much more device memory. It must be
         0 for a loader that refills one array on `device`, because Blobs share such arrays.
-
-    Attributes
-    ----------
-    loader, device, ahead
-        The arguments.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
 """Exports by the CUDA array interface, version 3, and by those of other devices' libraries.
 
-https://nvidia.github.io/numba-cuda/user/cuda_array_interface.html; see also `import_cuda_arrays`.
+https://nvidia.github.io/numba-cuda/user/cuda_array_interface.html
 """
 
 from __future__ import annotations

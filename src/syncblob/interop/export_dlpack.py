@@ -59,19 +59,20 @@ def export(  # noqa: PLR0913  # the keywords of the protocol
     A const access sets the capsule's read-only flag. Copies always take the const path; so does
     `dl_device` naming the other side, which makes a copy.
 
-    Raises
-    ------
-    BufferError
-        If the request cannot be met, such as one for the other side without a copy.
+    Raises BufferError if the request cannot be met, such as one for the other side without a copy.
     """
     own, side = side, _named_side(memory, side, dl_device)
     reported = memory.home(side).dlpack_device
     if side is not own and copy is False:
-        raise BufferError(
-            f"copy=False was asked for, and {memory.home(side).device} is not the device of this "
-            f"Blob, {memory.home(own).device}; .cpu and .gpu export the side that they name"
-        )
-    if side is not own:
+        # The host can read the memory of a simulated device.
+        if side is not Side.HOST or not memory.home(own).native:
+            raise BufferError(
+                f"copy=False was asked for, and {memory.home(side).device} is not the device of "
+                f"this Blob, {memory.home(own).device}; .cpu and .gpu export the side that they "
+                "name"
+            )
+        side = own
+    elif side is not own:
         # A change of device is a copy, so that nothing of the other side is lent.
         copy = True
     readonly = access is CONST

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from syncblob.memory.ledger import Ledger
 
-
 _patching = Lock()
 
 
@@ -60,14 +59,8 @@ def create(name: str | None, nbytes: int, device: Device | str | None) -> Synced
     """
     from multiprocessing.shared_memory import SharedMemory
 
-    try:
-        # A block has at least one byte.
-        shared = SharedMemory(name, create=True, size=max(nbytes, 1))
-    except FileExistsError:
-        raise FileExistsError(
-            f"expected a new name, but there is shared memory named {name!r}; "
-            "create=False attaches to it"
-        ) from None
+    # A block has at least one byte.
+    shared = SharedMemory(name, create=True, size=max(nbytes, 1))
     return _memory_over(_Block(shared, nbytes, creator=True), device)
 
 

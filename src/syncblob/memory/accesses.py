@@ -103,7 +103,7 @@ def acquire(  # noqa: C901, PLR0912, PLR0913  # an access; inlined, because call
                     ledger.note_use(side, start, stop)
                 return buffer
         except Unannounced as unannounced:
-            stale = unannounced.stale
+            (stale,) = unannounced.args
         except MemoryError as error:
             shortage = Shortage(ledger.home(side), reason)
             if locked or not shortage.take(error):

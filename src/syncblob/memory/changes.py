@@ -9,7 +9,8 @@ look at it first. Last comes what may be left undone.
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, reduce
+from operator import and_
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from syncblob._source_lines import user_instruction
@@ -19,17 +20,17 @@ from syncblob.memory.buffers import Window, find_window
 from syncblob.memory.ledger import OLDEST, Transition
 from syncblob.memory.loans import NO_LOANS, require_announced, restore
 from syncblob.memory.operations import is_written_elsewhere, let_go, reside, running, searches
-from syncblob.memory.spans import Run, Spans
 from syncblob.memory.state_machine import (
     COLUMNS,
     CONST,
     COPY,
     INITIAL,
     MUTABLE,
-    NOTHING,
     OVERWRITE,
     TABLE,
     Access,
+    Run,
+    Spans,
     plan_access,
 )
 from syncblob.transfers import open_logs
@@ -53,6 +54,9 @@ SMALL = 1 << 14
 That takes hardly longer. Consumers that reach the rest of a view's base find the newest contents
 there. None is known to do that on accelerators, and a larger upload would wait for more work.
 """
+
+MAX_SPANS = 1024
+"""An access that would leave more spans than this is widened to the whole memory, if it can be."""
 
 _new = tuple.__new__
 
@@ -87,11 +91,13 @@ class Change(NamedTuple):
         None
     )
     # Called if `prepare` or anything after it fails.
-    undo: Callable[[Ledger], None] | None = None
+    undo: Callable[[], object] | None = None
     # The map while the side gets another buffer, or none; None if the buffer stays.
     between: Spans | None = None
     # The bytes that it allocates, for an error; None for those of the whole memory.
     needed: int | None = None
+    # If spans beside its range are joined, the number above which they may be joined next.
+    span_limit: int = 0
 
 
 class Written:
@@ -103,7 +109,7 @@ class Written:
     done = False
 
 
-def plan(  # noqa: C901  # the usual access is planned without a call
+def plan(  # the usual access is planned without a call
     ledger: Ledger,
     side: Side,
     access: Access,
@@ -123,28 +129,22 @@ def plan(  # noqa: C901  # the usual access is planned without a call
     initial = before.uniform == 0 and ledger.source is None and not window
     pieces: Sequence[Run] = ()
     changed = start, stop
-    held = before.uniform if before.uniform is not None else before.alike(start, stop)
-    # Bytes that an alias writes during the copy must be copied again.
-    writers = () if writes or not loans.live else loans.writers(start, stop)
     pair = len(ledger.all_sides) == PAIR
-    alike, brings, holders = held is not None and pair and start < stop, NOTHING, 0
-    if alike:
-        brings, holders = TABLE[held][COLUMNS[side] + access]  # type: ignore[index]  # it is alike
-        if writers and brings is COPY:
-            holders = held  # type: ignore[assignment]  # as above
-            # Else only a part of it stays where it is.
-            alike = any(x.start <= start and stop <= x.stop and x.side != side for x in writers)
     if initial or not nbytes:
         # The first access allocates and fills a whole buffer.
         changed = 0, nbytes
         after = Spans.whole(nbytes, mine if initial or writes else before.holders[0] | mine)
-    elif alike:
-        pieces = () if brings is NOTHING else (_new(Run, (start, stop, held)),)
-        after = before.put(start, stop, holders) if part else Spans.whole(nbytes, holders)
     else:
+        # Bytes that an alias writes during the copy must be copied again.
+        writers = () if writes or not loans.live else loans.writers(start, stop)
         reach = [Run(each.start, each.stop, 1 << each.side) for each in writers]
         pieces, runs = plan_access(before, side, access, start, stop, writers=reach)
         after = before.replaced(runs)
+    limit = 0
+    if len(after.holders) > max(MAX_SPANS, ledger.span_limit) and not new:
+        pieces, after = _join(ledger, pieces, after, side, start, stop)
+        # To look at all spans takes long.
+        limit = max(MAX_SPANS, 2 * len(after.holders))
     lost: Sequence[tuple[int, int]] = ()
     if loans.live:
         lost = [piece[:2] for piece in pieces]
@@ -164,7 +164,28 @@ def plan(  # noqa: C901  # the usual access is planned without a call
             peer = side and not pair and origin
             copied = "peer" if peer else copied or DIRECTIONS[side > 0]
     change = side, before, after, start, stop, pieces, copied, ~mine, lost, writes, zeroed, True
-    return Change(*change)
+    return Change(*change, span_limit=limit)
+
+
+def _join(
+    ledger: Ledger, pieces: Sequence[Run], after: Spans, side: Side, start: int, stop: int
+) -> tuple[Sequence[Run], Spans]:
+    """Let an access bring all that its side lacks; what it holds has the same holders afterwards.
+
+    Bytes that arrays are held over, or that uploads are under way to, stay as they are, and so do
+    bytes that only a source has, and all if borrows of another side cannot be tracked.
+    """
+    if not ledger.tracks_borrows(side):
+        return pieces, after
+    in_use = [upload[:2] for upload in ledger.uploads]
+    in_use += [(loan.start, loan.stop) for loan in list(ledger.loans.live)]
+    kept = Spans.covering(after.nbytes, [(start, stop), *in_use])
+    runs = [*after.runs(0, after.nbytes)]
+    free = {run for run in runs if run.holders and not kept.any(run.start, run.stop)}
+    common = reduce(and_, [run.holders | 1 << side for run in free], ~0)
+    more = [run for run in free if not run.holders >> side & 1]
+    after = after.replaced(run._replace(holders=common) if run in free else run for run in runs)
+    return sorted([*pieces, *more]), after
 
 
 @lru_cache(maxsize=512)
@@ -187,8 +208,8 @@ def _with_rest(
     What another side holds keeps its holders, because other code may be writing it there.
     """
     first, last = pieces[0], pieces[-1]
-    low = before.span_of(first.start)[0] if first.start == start else first.start
-    high = before.span_of(last.stop - 1)[1] if last.stop == stop else last.stop
+    low = before.span_of(first.start)[0]
+    high = before.span_of(last.stop - 1)[1]
     brought = [*pieces]
     brought[0] = first._replace(start=low)
     brought[-1] = brought[-1]._replace(stop=high)
@@ -255,6 +276,7 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
         if uploads:
             ledger.uploads = (*ledger.uploads, *uploads)
         ledger.spans = after
+        ledger.span_limit = change.span_limit or ledger.span_limit
         done = True
         last = None
         if reason and (copied or after is not before or change.between is not None):
@@ -400,11 +422,13 @@ def _undo(
         return
     restore(revoked)
     if change is not None and change.undo is not None:
-        change.undo(ledger)
+        change.undo()
 
 
-def take(ledger: Ledger, side: Side, start: int, stop: int, reason: str = "") -> None:
-    """Make a side the only holder of what it shares in a range."""
+def take(
+    ledger: Ledger, side: Side, start: int, stop: int, reason: str = "", *, everything: bool = False
+) -> None:
+    """Make a side the only holder of what it shares in a range, or of everything in it."""
     if ledger.is_alone(side, start, stop):
         return
     try:
@@ -415,22 +439,26 @@ def take(ledger: Ledger, side: Side, start: int, stop: int, reason: str = "") ->
             ledger.finish_uploads(side, MUTABLE, start, stop)
     finally:
         access = CONST if side is Side.HOST else MUTABLE
-        commit(ledger, _plan_taking, side, access, start, stop, reason)
+        commit(ledger, _plan_taking, side, access, start, stop, reason, everything)
 
 
-def _plan_taking(ledger: Ledger, side: Side, _access: Access, start: int, stop: int) -> Change:
+def _plan_taking(
+    ledger: Ledger, side: Side, _access: Access, start: int, stop: int, everything: Any
+) -> Change:
     before = ledger.spans
-    return Change(side, before, before.left_to(start, stop, 1 << side), start, stop)
+    after = (before.put if everything else before.left_to)(start, stop, 1 << side)
+    return Change(side, before, after, start, stop)
 
 
 def finish_write(ledger: Ledger, side: Side, start: int, stop: int, reason: str) -> None:
     """Record that work which may write into a range of one side has ended. Takes the lock.
 
     What others have copied meanwhile may lack some of the writes. So what several sides hold is
-    this side's alone again. What another holds alone was written there since, and stays its own.
+    this side's alone again. What another holds alone was written there since, and stays its own,
+    unless spans were ever joined: then this side gets the whole range.
     """
     with ledger.lock:
-        take(ledger, side, start, stop, reason)
+        take(ledger, side, start, stop, reason, everything=ledger.span_limit > 0)
 
 
 def adopt(ledger: Ledger, side: Side, buffer: Any, announced: Collection[set[Loan]]) -> None:
@@ -469,7 +497,7 @@ def _plan_adoption(
         writes=True,
         prepare=lambda *_: (windows, ()),
         # While the buffer is exchanged, this side must not count as a holder.
-        between=before.without(start, stop, 1 << side),
+        between=before.changed(start, stop, lambda held: held & ~(1 << side)),
     )
 
 

@@ -22,8 +22,7 @@ from syncblob.memory.changes import Change, commit
 from syncblob.memory.ledger import Upload
 from syncblob.memory.operations import allocate, is_written_elsewhere, searches
 from syncblob.memory.room import in_room
-from syncblob.memory.spans import Run
-from syncblob.memory.state_machine import CONST, MUTABLE, Access, Head, head_over, plan_access
+from syncblob.memory.state_machine import CONST, MUTABLE, Access, Head, Run, head_over, plan_access
 from syncblob.memory.windows import provide
 from syncblob.transfers import Copying, transfer
 
@@ -32,18 +31,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from syncblob.devices.base import Home
-    from syncblob.memory.buffers import Window
+    from syncblob.memory.buffers import Source, Window
     from syncblob.memory.ledger import Ledger
-    from syncblob.memory.sources import Source
-
-
-class ElsewhereError(MemoryError):
-    """Another side than that of the copy has no room for the elements that are gathered there."""
-
-    def __init__(self, home: Home, error: MemoryError) -> None:
-        super().__init__(*error.args)
-        self.home: Home = home
 
 
 def gather(ledger: Ledger, side: Side, layout: Layout, reason: str) -> Any:  # noqa: C901  # each place
@@ -144,7 +133,8 @@ def _dense_bytes(ledger: Ledger, side: Side, part: Layout) -> Any:
     try:
         return home.wrap(array if part.contiguous else home.compute(home.copy, array))
     except MemoryError as error:
-        raise ElsewhereError(home, error) from None
+        vars(error)["home"] = home
+        raise
 
 
 def _initial_bytes(source: Source, part: Layout) -> Any:
@@ -226,7 +216,8 @@ def _plan_push(  # a copy
         lost=ranges,
         prepare=partial(_start, side, stream, started),
         counted=True,
-        undo=partial(_await_started, started),
+        # Lest they overwrite newer bytes.
+        undo=lambda: [upload.push.wait() for upload in started],
     )
 
 
@@ -250,12 +241,6 @@ def _start(
             work = transfer(copying, way, stop - start, start, start_copy, *parts, *on)
             uploads.append(Upload(start, stop, work, side, origin))
     return target.beside(ledger.windows(side)), uploads
-
-
-def _await_started(started: list[Upload], _ledger: Ledger) -> None:
-    """Wait for copies that a failed push or pull has started, lest they overwrite newer bytes."""
-    for upload in started:
-        upload.push.wait()
 
 
 # --- of bytes that no memory tracks --------------------------------------------------------------

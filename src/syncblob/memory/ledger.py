@@ -16,12 +16,10 @@ from syncblob._locks_lost_in_fork import LostLock, is_lost, notify
 from syncblob._source_lines import Place, user_instruction
 from syncblob.devices import Side, home_of
 from syncblob.devices.base import Home
-from syncblob.memory.buffers import Buffers, Window
+from syncblob.memory.buffers import Buffers, Source, Window
 from syncblob.memory.loans import NO_LOANS, Loans
 from syncblob.memory.operations import searches
-from syncblob.memory.sources import Source
-from syncblob.memory.spans import Run, Spans
-from syncblob.memory.state_machine import CONST, Access, Head, head_over
+from syncblob.memory.state_machine import CONST, Access, Head, Run, Spans, head_over
 from syncblob.transfers import count, followers, log_generation, open_logs
 from syncblob.transfers.verify import Watch
 
@@ -31,7 +29,7 @@ if TYPE_CHECKING:
     from syncblob._layout import Layout
     from syncblob.devices import Device
     from syncblob.devices.base import Push
-    from syncblob.memory.sources import Function
+    from syncblob.memory.buffers import Function
 
 # Programs that use more parts of a memory than this ask again.
 _MOST_SHORTCUTS = 64
@@ -148,6 +146,7 @@ class Ledger(Buffers):
         "noted": "The fields of the transitions of `history`, in one tuple to save memory.",
         "shortcuts": "By side, start and stop. That of everything is valid for any part.",
         "source": "The initial contents; None for zeros, and once every byte has been used.",
+        "span_limit": "The number of spans above which some are joined; 0 if never reached.",
         "spans": "The map of the bytes: which sides hold each of them.",
         "uploads": "The asynchronous copies that later accesses may have to wait for.",
         "watch": "The const exports that `verified_const` checks, or None.",
@@ -167,6 +166,7 @@ class Ledger(Buffers):
         self.device_home: Home = device if isinstance(device, Home) else home_of(device)
         super().__init__(nbytes, self.device_home, name)
         self.spans: Spans = Spans.whole(nbytes, 0)
+        self.span_limit: int = 0
         self.loans: Loans = NO_LOANS
         self.uploads: tuple[Upload, ...] = ()
         self.moving: bool = False
@@ -295,27 +295,23 @@ class Ledger(Buffers):
         known = self.shortcuts
         shortcut = known.get(key)
         if shortcut is None or shortcut.buffer is not buffer:
+            if shortcut is not None:
+                shortcut.readable = shortcut.writable = False
+                known.pop(key, None)
             if len(known) >= _MOST_SHORTCUTS:
                 self.forget_shortcuts()
-            new = Shortcut(buffer, key[0])
-            # A signal handler or a finaliser may have made one meanwhile. None can run from here
-            # on: nothing is called. So no shortcut that may be used is ever unknown.
-            shortcut = known[key] if key in known else None  # noqa: SIM401  # `get` is a call
-            if shortcut is None or shortcut.buffer is not buffer:
-                if shortcut is not None:
-                    shortcut.readable = shortcut.writable = False
-                known[key] = shortcut = new
+            # Not that of this buffer if a signal handler has made one for another meanwhile. It has
+            # replaced the epoch, too.
+            shortcut = known.setdefault(key, Shortcut(buffer, key[0]))
         return shortcut
 
     def forget_shortcuts(self, side: int | None = None) -> None:
         """Let go of the windows of a side, because it gets others, or of all. Needs the lock."""
-        known = self.shortcuts
-        for key in list(known):
-            # Nothing is called here, so an interrupt leaves none that is unknown and usable.
-            if (side is None or key[0] == side) and key in known:
-                shortcut = known[key]
+        for key, shortcut in [*self.shortcuts.items()]:
+            if side is None or key[0] == side:
+                # No signal handler can run in between, so none is usable that is not known.
                 shortcut.readable = shortcut.writable = False
-                del known[key]
+                self.shortcuts.pop(key, None)
 
     def revoke_shortcuts(self) -> None:
         """Let the next accesses ask again. Needs no lock: at worst, it makes accesses slower."""
@@ -406,7 +402,12 @@ class Ledger(Buffers):
                 # The copy has failed. Its origin still has the newest contents: nothing wrote
                 # since. Change the map first, because readers without the lock trust it as soon as
                 # no copy is under way.
-                self.take_from(upload.side, upload.start, min(upload.stop, self.spans.nbytes))
+                self.revoke_shortcuts()
+                lacks = ~(1 << upload.side)
+                self.spans = self.spans.changed(
+                    *upload[:2],
+                    lambda held, lacks=lacks: held & lacks or held,  # type: ignore[misc]  # an int
+                )
                 self.forget_arrived(upload)
                 raise
             self.forget_arrived(upload)
@@ -434,15 +435,6 @@ class Ledger(Buffers):
             return runs
         unwritten = self.source.unwritten
         return [part for run in runs for part in unwritten.lacking(*run[:2], 1)]
-
-    def take_from(self, side: Side, start: int, stop: int) -> None:
-        """Let a side no longer hold the bytes of a range that others hold, too."""
-        self.revoke_shortcuts()
-        runs = self.spans.runs(start, stop)
-        mine = 1 << side
-        self.spans = self.spans.replaced(
-            run._replace(holders=run.holders & ~mine or run.holders) for run in runs
-        )
 
     def refuse_reentry(self) -> Never:
         """Raise: this is in the middle of a transfer, interrupted on the same thread."""

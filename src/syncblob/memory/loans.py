@@ -17,7 +17,6 @@ set, written in C, that removes it. So a loan may vanish between any two steps h
 
 from __future__ import annotations
 
-from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from syncblob._source_lines import Place, user_instruction, warn_user
@@ -146,11 +145,10 @@ class Loans:
         self.live.add(loan)
         index = self.index
         if index is not None:
+            index.add(loan)
             if index.outgrown(len(self.live)):
                 # Most of it is dead. The next search makes another one.
                 self.index = None
-            else:
-                index.fresh.append(loan)
         return loan
 
     def over(self, start: int, stop: int) -> list[Loan]:
@@ -160,7 +158,8 @@ class Loans:
             return [each for each in list(live) if each.start < stop and start < each.stop]
         if index is None or not index.filled or index.outgrown(len(live)):
             index = self.index = _Index()
-            index.fresh.extend(list(live))
+            for loan in list(live):
+                index.add(loan)
             index.filled = True
         near = index.near(start, stop)
         return [each for each in near if each.start < stop and start < each.stop and each in live]
@@ -271,15 +270,12 @@ def restore(revoked: list[Loan]) -> None:
 class _Index:
     """Loans by range, also dead ones. A signal handler may search in the middle of a search."""
 
-    __slots__ = ("count", "filled", "fresh", "levels")
+    __slots__ = ("count", "filled", "levels")
 
     def __init__(self) -> None:
         # Whether it may be searched.
         self.filled: bool = False
-        # Those that have been added since the last search. Not a set: one that was large is slow to
-        # iterate over when it is empty, too.
-        self.fresh: deque[Loan] = deque()
-        # The number of the others, and they themselves. The first key is the number of bits of the
+        # The number of loans, about, and the loans. The first key is the number of bits of the
         # length of their ranges, so that two to the power of it is more than the length. The second
         # is the start of the range in units of that. So a range of this level that overlaps another
         # starts in the units of the other or in the one before them.
@@ -288,20 +284,17 @@ class _Index:
 
     def outgrown(self, living: int) -> bool:
         """Return whether most of its loans are dead, given the number of those alive."""
-        return self.count + len(self.fresh) > 2 * living + _FEW
+        return self.count > 2 * living + _FEW
+
+    def add(self, loan: Loan) -> None:
+        """Add a loan. Needs no lock."""
+        level = (loan.stop - loan.start).bit_length()
+        blocks = self.levels.setdefault(level, {})
+        blocks.setdefault(loan.start >> level, set()).add(loan)
+        self.count += 1
 
     def near(self, start: int, stop: int) -> list[Loan]:
         """Return the loans whose ranges overlap a range, and some that nearly do."""
-        fresh = self.fresh
-        while fresh:
-            loan = fresh[0]
-            level = (loan.stop - loan.start).bit_length()
-            blocks = self.levels.setdefault(level, {})
-            blocks.setdefault(loan.start >> level, set()).add(loan)
-            self.count += 1
-            # A signal handler may have taken it. None can run between this comparison and the call.
-            if fresh and fresh[0] is loan:
-                fresh.popleft()
         near: list[Loan] = []
         for level, blocks in list(self.levels.items()):
             first, last = (start >> level) - 1, (stop - 1) >> level
@@ -323,10 +316,6 @@ class _Index:
 
 class Unannounced(Exception):  # noqa: N818  # it is caught, and turned into a warning
     """Aliases would become stale, and no warning has named them yet."""
-
-    def __init__(self, stale: set[Loan]) -> None:
-        super().__init__(stale)
-        self.stale = stale
 
 
 def require_announced(
@@ -350,7 +339,7 @@ def announcing(ledger: Ledger, action: str, function: Callable[..., Any], *args:
             with ledger.lock:
                 return function(ledger, *args, announced)
         except Unannounced as unannounced:
-            stale = unannounced.stale
+            (stale,) = unannounced.args
         announce(action, stale, announced)
 
 

@@ -32,20 +32,14 @@ class NotNowError(MemoryError):
 
 
 class Operation:
-    """An operation that runs.
+    """An operation that runs."""
 
-    Attributes
-    ----------
-    operands
-        What it pins.
-    written
-        Whether it may have written, and cannot begin again.
-    """
-
-    # In the class, because an assignment would slow every operation.
+    # Whether it may have written, and cannot begin again. In the class, because an assignment would
+    # slow every operation.
     written: bool = False
 
     def __init__(self, operands: Any) -> None:
+        # What it pins.
         self.operands: Any = operands
 
 

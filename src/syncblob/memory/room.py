@@ -240,17 +240,10 @@ def _compute(home: Home, function: Callable[..., Any], *args: Any, **keywords: A
 
 
 class Shortage:
-    """A call for which memory is short, from one try to the next.
+    """A call for which memory is short, as `short` errors tell, from one try to the next.
 
-    Parameters
-    ----------
-    home, reason
-        The home that lacks room, and the name of the call.
-    short
-        The errors that tell that.
-    operation
-        The operation that begins again, with nothing in use. None for a call within one, or beside
-        any: evictions help these.
+    An `operation` begins again, with nothing in use. Without one, it is a call within an operation,
+    or beside any: evictions help these.
     """
 
     def __init__(
@@ -278,7 +271,8 @@ class Shortage:
             self.home = known.get(_SHORT_OF)
             helps = self.home is not None and not self._operation.written and current() is None
         else:
-            home = self.home = getattr(error, "home", self.home)
+            # Elements may be gathered on another side than that of the call.
+            home = self.home = known.get("home", self.home)
             needed = known.get(NEEDED, 0)
             helps = isinstance(error, NotNowError) or (home.bounded and home.can_hold(needed))
             if home.bounded and not helps:
@@ -392,7 +386,7 @@ class MemoryRow(NamedTuple):
 
 
 class MemorySummary:
-    """The result of `memory_summary`, printed as a text. A notebook shows a table.
+    """The result of `memory_summary`, printed as a text.
 
     Attributes
     ----------
@@ -413,19 +407,6 @@ class MemorySummary:
         return "\n".join(lines)
 
     __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        """Return the table for a notebook."""
-        import html  # slow to import, and only notebooks need it
-
-        lines = [
-            "<tr><th>device</th><th>bytes</th><th>Blob</th><th>since</th><th>kept by</th></tr>"
-        ]
-        for row in self.rows:
-            cells = row.device, human_bytes(row.nbytes), row.blob, row.line or "", row.holder
-            texts = [f"<td>{html.escape(str(cell))}</td>" for cell in cells]
-            lines.append(f"<tr>{''.join(texts)}</tr>")
-        return f"<table>{''.join(lines)}</table>"
 
 
 def rows(home: Accelerator, reason: str = "") -> list[MemoryRow]:

@@ -23,8 +23,7 @@ from syncblob.memory.ledger import Ledger, Shortcut
 from syncblob.memory.loans import announcing
 from syncblob.memory.operations import is_written_elsewhere, reside
 from syncblob.memory.room import compute, from_the_start, in_room
-from syncblob.memory.spans import Spans
-from syncblob.memory.state_machine import CONST, MUTABLE, OVERWRITE, Access, Head, head_over
+from syncblob.memory.state_machine import CONST, MUTABLE, OVERWRITE, Access, Head, Spans, head_over
 from syncblob.memory.windows import divisible, free, grow
 from syncblob.transfers import open_logs
 from syncblob.transfers.verify import verifying
@@ -215,9 +214,7 @@ class SyncedMemory(Ledger):
         """
         self._in_room(side, "prefetch", _prefetch, side, start, stop)
 
-    def evict(
-        self, side: Side, start: int = 0, stop: int | None = None, *, needed: bool = True
-    ) -> int:
+    def evict(self, side: Side, start: int = 0, stop: int | None = None) -> int:
         """Free the buffers of a side; what only they hold moves to the other side first.
 
         Writable borrows of them lose their permission. Other arrays over them keep the bytes alive.
@@ -228,8 +225,6 @@ class SyncedMemory(Ledger):
             The side.
         start, stop
             The range, by default everything. Of a part, the windows that lie in it are freed.
-        needed
-            Whether a buffer that an operation is using raises an error, and does not just stay.
 
         Returns
         -------
@@ -245,8 +240,7 @@ class SyncedMemory(Ledger):
         stop = self.nbytes if stop is None else stop
         # What leaves the host needs room on the accelerator.
         refuge = Side.HOST if side else Side.ACCELERATOR
-        use = partial(free, needed=needed)
-        freed: int = self._in_room(refuge, "evict", use, side, (start, stop))
+        freed: int = self._in_room(refuge, "evict", free, side, (start, stop))
         return freed
 
     # --- attributes ------------------------------------------------------------------------------

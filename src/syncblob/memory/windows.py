@@ -148,15 +148,13 @@ def free(
     reason: str = "evict",
     *,
     unseen: bool = False,
-    needed: bool = True,
 ) -> int:
     """Free the windows of a side that lie in a range; what only they hold moves elsewhere.
 
     That is the host, or the first accelerator for what is on the host. What the source still has
     does not move. `unseen` leaves what an array lies over. Returns the number of bytes freed.
 
-    Raises BufferError if an alias needs a window, or if an operation uses the memory and this is
-    `needed`.
+    Raises BufferError if an alias needs a window, or if an operation uses the memory.
     """
     if side is Side.HOST:
         # From now on. An operator that has begun before writes again.
@@ -169,12 +167,10 @@ def free(
     # Which windows of an operand are used is known by the arrays over them.
     pinned = (not unseen or ledger.whole[side] is not None) and ledger in pins()
     if pinned or are_written(windows):
-        if needed:
-            raise BufferError(
-                "another thread, or an operation that this one interrupts, is using "
-                f"{ledger.described()}"
-            )
-        return 0
+        raise BufferError(
+            "another thread, or an operation that this one interrupts, is using "
+            f"{ledger.described()}"
+        )
     if ledger.moving:
         ledger.refuse_reentry()
     if not windows:
@@ -225,12 +221,11 @@ def _plan_eviction(  # a range
     after = before
     for window in ledger.inside(side, start, stop):
         low, high = window.start, window.stop
-        runs = [run._replace(holders=run.holders & ~mine) for run in before.runs(low, high)]
         if ledger.only_on(side, low, high):
             raise RuntimeError(
                 "this memory was written, or lent to be written, while it was evicted; try again"
             )
-        after = after.replaced(runs)
+        after = after.changed(low, high, lambda held: held & ~mine)
     # Borrows there lost their write permission when the bytes were copied elsewhere.
     return Change(side, before, after, start, stop, prepare=_drop, between=after)
 

@@ -58,12 +58,7 @@ class Guard(ContextDecorator):
     than it began: that ends the innermost block of this guard there, or else its latest.
     """
 
-    def __init__(
-        self,
-        max_count: int | None = None,
-        max_bytes: int | None = None,
-        device: Device | None = None,
-    ) -> None:
+    def __init__(self, max_count: int | None, max_bytes: int | None, device: Device | None) -> None:
         self._max_count = max_count
         self._max_bytes = max_bytes
         # The device that operations must run on.
@@ -166,51 +161,15 @@ def no_transfers() -> Guard:
     """Forbid transfers inside a ``with`` block or a decorated function; see `max_transfers`.
 
     An access that needs one raises a TransferGuardError with its line, and nothing changes.
-
-    Examples
-    --------
-    >>> import syncblob
-    >>> blob = syncblob.Blob(3, device="simulated")
-    >>> blob.mutable_cpu_data()[...] = 1
-    >>> with syncblob.no_transfers():
-    ...     blob.gpu_data()
-    Traceback (most recent call last):
-    ...
-    syncblob.errors.TransferGuardError: no transfers allowed here, and gpu_data needs ...
     """
-    return Guard(0)
+    return Guard(0, None, None)
 
 
 def max_transfers(count: int | None = None, bytes: int | None = None) -> Guard:  # noqa: A002  # named after what it limits
     """Limit the transfers inside a ``with`` block, or in each call of a decorated function.
 
-    Parameters
-    ----------
-    count
-        The maximal number of transfers.
-    bytes
-        The maximal number of bytes, in total.
-
-    Returns
-    -------
-    Guard
-        It can be reused, nested, and used by several threads at once; each block counts from zero.
-        Its `count` and `nbytes` are those of the block. An access that would exceed a limit raises
-        a TransferGuardError with its line, and nothing changes.
-
-    Examples
-    --------
-    >>> import syncblob
-    >>> @syncblob.max_transfers(count=1)
-    ... def total(blob):
-    ...     return blob.gpu_data().sum()
-    >>> blob = syncblob.Blob(3, device="simulated")
-    >>> for step in range(3):
-    ...     blob.mutable_cpu_data()[...] = step
-    ...     print(total(blob))
-    0.0
-    3.0
-    6.0
+    `count` is the maximal number of transfers, and `bytes` that of their bytes, in total. An access
+    that would exceed a limit raises a TransferGuardError with its line, and nothing changes.
     """
     limits = [limit for limit in (count, bytes) if limit is not None]
     if not limits or any(not isinstance(limit, (int, np.integer)) or limit < 0 for limit in limits):
@@ -218,7 +177,7 @@ def max_transfers(count: int | None = None, bytes: int | None = None) -> Guard: 
             "max_transfers needs a count or a number of bytes, which are non-negative integers, "
             f"got count={count!r}, bytes={bytes!r}"
         )
-    return Guard(count, bytes)
+    return Guard(count, bytes, None)
 
 
 def count_transfer(direction: str, nbytes: int, reason: str, name: str) -> Sequence[_Block]:
@@ -273,30 +232,10 @@ def compute_only_on(device: Device | str) -> Guard:
     The guard does not restrict transfers. An operation with operands on the host and on an
     accelerator runs on the accelerator, and uploads what it needs: `no_transfers` forbids that.
 
-    Parameters
-    ----------
-    device
-        ``"cpu"``, ``"cuda:N"`` or ``"simulated:N"``; NoDeviceError if it is not available.
-
-    Returns
-    -------
-    Guard
-        It can be reused, nested, and used by several threads at once. An operation that would run
-        elsewhere raises a DeviceGuardError with its line, and nothing changes.
-
-    Examples
-    --------
-    >>> import syncblob
-    >>> weights = syncblob.ones(3, device="simulated")
-    >>> bias = syncblob.ones(3)
-    >>> with syncblob.compute_only_on("simulated"):
-    ...     weights = weights * 2
-    ...     bias = bias * 2
-    Traceback (most recent call last):
-    ...
-    syncblob.errors.DeviceGuardError: only simulated:0 may compute here, and multiply would ...
+    An operation that would run elsewhere raises a DeviceGuardError with its line, and nothing
+    changes. Raises NoDeviceError if the device is not available.
     """
-    return Guard(device=home_of(device).device)
+    return Guard(None, None, home_of(device).device)
 
 
 def require_device(device: Device, name: str, advice: str = "") -> None:

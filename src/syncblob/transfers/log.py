@@ -6,7 +6,6 @@ import operator
 from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, overload
 
 from syncblob._formatting import noun, quantity
@@ -167,16 +166,17 @@ class TransferLog:
         """Return one transfer, or a list of some."""
         if not isinstance(index, slice):
             return _read(self._entries[index])
-        # Without a GIL, another thread may append meanwhile.
+        return [_read(entry) for entry in self._copied(self._entries)[index]]
+
+    def _copied(self, entries: deque[Any]) -> list[Any]:
+        """Return entries of the log as they are now: another thread may append meanwhile."""
         with self._lock.held:
-            entries = list(self._entries)
-        return [_read(entry) for entry in entries[index]]
+            return list(entries)
 
     @property
     def operations(self) -> list[Operation]:
         """The operations that have run, if the log records them; see `record_transfers`."""
-        with self._lock.held:
-            entries = list(self._operations)
+        entries = self._copied(self._operations)
         for entry in entries:
             operation, moments = entry
             if moments is not None:
@@ -220,8 +220,7 @@ class TransferLog:
         back Blobs that evictions have taken away at least twice. Many small transfers, such as
         those of `Blob.item` in a loop, are at least 32 of one line, of at most 4 KiB each.
         """
-        with self._lock.held:
-            entries = list(self._entries)
+        entries = self._copied(self._entries)
         transfers = [_read(entry) for entry in entries]
         brought_back = [entry[0] for entry in entries if entry[2]]
         found = [*ping_pongs(transfers), *thrashing(brought_back), *many_small(transfers)]
@@ -237,7 +236,7 @@ class TransferLog:
         parts = [totals]
         if len(self) < count:
             parts.append(f"  the last {len(self)} of {quantity(count, 'transfer')}:")
-        rows = groups(self, attrgetter("direction", "reason", "line", "name"))
+        rows = groups(self, "direction", "reason", "line", "name")
         for key, of in sorted(rows.items(), key=lambda row: -bytes_of(row[1])):
             direction, reason, line, name = key
             named = f" of {name}" if name else ""
@@ -263,20 +262,12 @@ class TransferLog:
     def plot(self, axes: Any = None) -> Any:
         """Draw a timeline of the transfers, with a lane for uploads, downloads and peer copies.
 
-        Each line of code has a row in its lane, labelled also with the name of the Blob. The length
-        of a bar is the duration of the transfer, with a visible minimum; its height is proportional
-        to the bytes.
+        Each line of code has a row in its lane. The height of a bar is proportional to the bytes. A
+        pale bar is an asynchronous upload, until it arrived. If the log records operations, they
+        have a lane on top. A grey band marks the time in which an asynchronous upload and an
+        operation or another transfer ran at once. Needs Matplotlib, as of the extra ``plot``.
 
-        A pale bar is an asynchronous upload, from the call that started it until it arrived. If the
-        log records operations, they have a lane on top. A grey band marks the time in which an
-        asynchronous upload and an operation or another transfer ran at once.
-
-        Needs matplotlib: ``pip install 'syncblob[plot]'``.
-
-        Parameters
-        ----------
-        axes
-            The Matplotlib axes, which are returned; None for a new figure.
+        `axes` are those of Matplotlib, which are returned; None for a new figure.
         """
         return draw(list(self), axes, self.operations)
 
@@ -308,7 +299,7 @@ def _plain(record: Transfer | Operation) -> dict[str, Any]:
 
 
 def record_transfers(*, operations: bool = False, last: int | None = None) -> TransferLog:
-    """Record every transfer made inside a ``with`` block.
+    """Record every transfer made inside a ``with`` block. Logs can be nested.
 
     Parameters
     ----------
@@ -318,26 +309,6 @@ def record_transfers(*, operations: bool = False, last: int | None = None) -> Tr
     last
         The number of transfers, and of operations, to keep, for programs that run for long: the
         log forgets older ones, but its totals include them. The default, None, keeps all.
-
-    Returns
-    -------
-    TransferLog
-        A context manager that returns itself. Logs can be nested; each records all transfers.
-
-    Examples
-    --------
-    >>> import syncblob
-    >>> blob = syncblob.Blob((2, 3), device="simulated")
-    >>> blob.mutable_cpu_data()[...] = 1
-    >>> with syncblob.record_transfers() as log:
-    ...     _ = blob.gpu_data()
-    ...     _ = blob.cpu_data()
-    >>> log
-    <TransferLog: 1 upload of 24 bytes, 0 downloads of 0 bytes>
-    >>> log[0].reason
-    'gpu_data'
-    >>> log.avoided
-    1
     """
     if last is not None and operator.index(last) < 1:
         raise ValueError(f"expected a number of transfers to keep, at least 1, or None, got {last}")

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from operator import attrgetter
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from syncblob._formatting import noun, quantity
 from syncblob.transfers.copies import EVICTION, Transfer
 
 if TYPE_CHECKING:
     from syncblob._source_lines import SourceLine
-
-_Key = TypeVar("_Key")
 
 # Fewer alternations are ordinary: one transfer there, and one back.
 _ALTERNATIONS = 4
@@ -50,13 +48,11 @@ def bytes_of(transfers: Iterable[Transfer]) -> int:
     return sum(transfer.nbytes for transfer in transfers)
 
 
-def groups(
-    transfers: Iterable[Transfer], key: Callable[[Transfer], _Key]
-) -> dict[_Key, list[Transfer]]:
-    """Return the transfers by a key."""
-    found: dict[_Key, list[Transfer]] = {}
+def groups(transfers: Iterable[Transfer], *names: str) -> dict[Any, list[Transfer]]:
+    """Return the transfers by the values of some attributes."""
+    found: dict[Any, list[Transfer]] = defaultdict(list)
     for transfer in transfers:
-        found.setdefault(key(transfer), []).append(transfer)
+        found[attrgetter(*names)(transfer)].append(transfer)
     return found
 
 
@@ -70,7 +66,7 @@ def ping_pongs(transfers: Iterable[Transfer]) -> Iterator[Problem]:
         and not transfer.reason.startswith(EVICTION)
     ]
     found: dict[tuple[SourceLine, SourceLine], list[Transfer]] = defaultdict(list)
-    for of in groups(moved, attrgetter("memory")).values():
+    for of in groups(moved, "memory").values():
         for run in _alternations(of):
             if len(run) >= _ALTERNATIONS:
                 download, upload = sorted(run[:2], key=attrgetter("direction"))
@@ -117,9 +113,9 @@ def _overlap(first: Transfer, second: Transfer) -> bool:
 
 def thrashing(brought_back: Iterable[Transfer]) -> Iterator[Problem]:
     """Yield the lines that bring back Blobs which evictions have taken away at least twice."""
-    memories = groups(brought_back, attrgetter("memory")).values()
+    memories = groups(brought_back, "memory").values()
     again = [transfer for of in memories if len(of) > 1 for transfer in of]
-    for line, of in groups(again, attrgetter("line")).items():
+    for line, of in groups(again, "line").items():
         blobs, nbytes = quantity(len({x.memory for x in of}), "Blob"), bytes_of(of)
         text = (
             f"{len(of)} uploads of {nbytes} bytes bring back {blobs} that had been evicted, at "
@@ -131,7 +127,7 @@ def thrashing(brought_back: Iterable[Transfer]) -> Iterator[Problem]:
 def many_small(transfers: Iterable[Transfer]) -> Iterator[Problem]:
     """Yield the lines that make at least 32 transfers of at most 4 KiB each."""
     small = [transfer for transfer in transfers if transfer.nbytes <= _SMALL]
-    for key, of in groups(small, attrgetter("line", "direction", "reason")).items():
+    for key, of in groups(small, "line", "direction", "reason").items():
         line, direction, reason = key
         if len(of) >= _MANY:
             nbytes, seconds = bytes_of(of), sum(each.seconds for each in of)

@@ -41,7 +41,7 @@ class _Bar(NamedTuple):
 
 def draw(transfers: Sequence[Transfer], axes: Any, operations: Sequence[Operation] = ()) -> Any:
     """Draw a log into axes; None for a new figure. See `TransferLog.plot`."""
-    bars = [*map(_of_operation, operations), *map(_of_transfer, transfers)]
+    bars = _bars(transfers, operations)
     rows: dict[tuple[str, SourceLine, str], list[_Bar]] = {}
     for bar in sorted(bars, key=lambda bar: [*_COLOURS].index(bar.kind)):
         rows.setdefault(bar[:3], []).append(bar)
@@ -52,6 +52,10 @@ def draw(transfers: Sequence[Transfer], axes: Any, operations: Sequence[Operatio
     collections = import_optional("matplotlib.collections", "plot")
     origin = min((bar.start for bar in bars), default=0.0)
     highest = max((bar.nbytes for bar in bars), default=0)
+
+    def height(bar: _Bar) -> float:
+        return max(_HEIGHT * bar.nbytes / highest, _LOWEST) if bar.nbytes else _MIDDLE
+
     bottoms = {row: len(rows) - 1 - index for index, row in enumerate(rows)}
 
     def draw_boxes(boxes: Iterable[tuple[float, float, float, float]], **how: Any) -> None:
@@ -69,7 +73,7 @@ def draw(transfers: Sequence[Transfer], axes: Any, operations: Sequence[Operatio
             plural = "peer copies" if kind == "peer" else f"{kind}s"
             # The edge has the colour of the bar, and keeps even the shortest visible.
             draw_boxes(
-                [(*bar[3:5], bottoms[bar[:3]], _height(bar, highest)) for bar in drawn],
+                [(*bar[3:5], bottoms[bar[:3]], height(bar)) for bar in drawn],
                 color=_COLOURS[kind],
                 alpha=0.4 if pale else None,
                 linewidth=1.5,
@@ -92,15 +96,15 @@ def draw(transfers: Sequence[Transfer], axes: Any, operations: Sequence[Operatio
     return axes
 
 
-def _of_transfer(one: Transfer) -> _Bar:
-    stop = one.start + one.seconds if one.arrived is None else one.arrived
-    kind, pale = one.direction, one.asynchronous
-    return _Bar(kind, one.line, one.name, one.start, stop, one.nbytes, pale)
-
-
-def _of_operation(one: Operation) -> _Bar:
-    name, stop = f"{one.name} on {one.device}", one.start + one.seconds
-    return _Bar("operation", one.line, name, one.start, stop)
+def _bars(transfers: Sequence[Transfer], operations: Sequence[Operation]) -> list[_Bar]:
+    bars = [
+        _Bar("operation", x.line, f"{x.name} on {x.device}", x.start, x.start + x.seconds)
+        for x in operations
+    ]
+    for x in transfers:
+        stop = x.start + x.seconds if x.arrived is None else x.arrived
+        bars.append(_Bar(x.direction, x.line, x.name, x.start, stop, x.nbytes, x.asynchronous))
+    return bars
 
 
 def _overlaps(bars: Sequence[_Bar]) -> list[tuple[float, float]]:
@@ -124,10 +128,6 @@ def _duration(times: Iterable[tuple[float, float]]) -> str:
 def _amount(bars: Sequence[_Bar]) -> str:
     nbytes = sum(bar.nbytes for bar in bars)
     return human_bytes(nbytes) if nbytes else _duration(union(bar[3:5] for bar in bars))
-
-
-def _height(bar: _Bar, highest: int) -> float:
-    return max(_HEIGHT * bar.nbytes / highest, _LOWEST) if bar.nbytes else _MIDDLE
 
 
 def _label(line: SourceLine, name: str, bars: Sequence[_Bar]) -> str:

@@ -1,13 +1,11 @@
 """``syncblob convert``: its output, and its errors in one line."""
 
-import re
 import sys
 
 import numpy as np
 import pytest
 
 import syncblob
-from syncblob.caffe.convert import writable_extensions
 
 
 @pytest.mark.parametrize(
@@ -35,15 +33,6 @@ def test_a_missing_library_is_one_line(run, small_model, monkeypatch):
     done = run("convert", small_model, target, "--dtype", "bfloat16")
     assert (done.status, done.out, done.err.count("\n")) == (2, "", 1)
     assert "this needs ml_dtypes, which is missing: pip install 'syncblob[bfloat16]'" in done.err
-
-
-def test_the_help_names_every_format(run):
-    done = run("convert", "--help")
-    for extension in writable_extensions():
-        assert re.search(rf"{re.escape(extension)}(,|$)", done.out, re.MULTILINE), extension
-
-
-# --- checkpoints ---------------------------------------------------------------------------------
 
 
 def test_a_note_on_names_that_caffe_does_not_find(run, tmp_path):

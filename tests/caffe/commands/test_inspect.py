@@ -79,6 +79,11 @@ def test_statistics_over_several_blocks(dtype):
     }
 
 
+def test_statistics_of_the_largest_doubles():
+    found = _statistics(Blob.asarray(np.array([1e308, -1e308, 1e308])))
+    assert (found["min"], found["max"], found["non-finite"]) == ("-1e+308", "1e+308", "0")
+
+
 # --- other kinds of files -------------------------------------------------------------------------
 
 

@@ -39,7 +39,7 @@ with syncblob.no_transfers(), syncblob.max_transfers(count=1), syncblob.verified
     assert_type(blob.cpu_data().sum(), Any)
 with syncblob.max_transfers(bytes=100) as guard, syncblob.compute_only_on("simulated") as on_device:
     assert_type((guard.count, guard.nbytes), tuple[int, int])
-    assert_type(on_device.device, Device)
+    assert_type(on_device.device, Device | None)
 
 
 @syncblob.no_transfers()

@@ -120,9 +120,10 @@ def _statistics(blob: Blob) -> dict[str, str]:
         finite = real[np.isfinite(real)]
         if finite.size:
             # The mean, and the sum of the squares of distances from it, of both parts together.
-            shift, share = finite.mean() - mean, finite.size / (count + finite.size)
-            squares += finite.var() * finite.size + shift**2 * count * share
-            mean += shift * share
+            with np.errstate(all="ignore"):  # squares of the largest doubles overflow
+                shift, share = finite.mean() - mean, finite.size / (count + finite.size)
+                squares += finite.var() * finite.size + shift**2 * count * share
+                mean += shift * share
             count += finite.size
             least, most = min(least, finite.min()), max(most, finite.max())
     found = (least, mean, most, math.sqrt(squares / count)) if count else ()

@@ -132,10 +132,9 @@ def _which_message(file: OpenFile, promised: str) -> str:
             if not promised or promised in MESSAGES:
                 raise
             return promised  # reading it raises the error that says what is wrong
-    kinds = [name for name in found if name != "blobs"]
-    if promised in kinds or not kinds:
+    if promised in found or not found:
         return promised or "caffemodel"
-    return kinds[0]
+    return found[0]
 
 
 DTYPES = ("bfloat16", "float16", "float32", "float64")

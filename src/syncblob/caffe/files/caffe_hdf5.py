@@ -50,8 +50,7 @@ from syncblob.caffe.messages.pieces import (
 )
 from syncblob.caffe.messages.read_blobproto import BlobIndex, LayersInFile
 from syncblob.caffe.messages.string_fields import at_place, decode_text, encode_text, put_texts
-from syncblob.caffe.messages.values import Rows, Runs, Values
-from syncblob.caffe.nets.infer_shapes import param_name
+from syncblob.caffe.messages.values import Runs, Values
 from syncblob.caffe.nets.layer import Layer
 from syncblob.caffe.nets.layer_types import own_shapes
 from syncblob.errors import ModelFileError
@@ -145,8 +144,7 @@ def _open(file: OpenFile) -> Iterator[_Walk]:
     walk = _Walk(h5py, file)
 
     def explain(error: Exception) -> ModelFileError:
-        message = f"the HDF5 library finds the file damaged: {error}"
-        return ModelFileError(message, path=file.path, layer=walk.place, offset=walk.offset)
+        return walk.error(f"the HDF5 library finds the file damaged: {error}")
 
     with stream_of(file, explain) as stream, h5py.File(stream, "r") as walk.root:
         yield walk
@@ -163,16 +161,13 @@ class _Walk:
     file: OpenFile
     root: Any = None
     place: str | None = None
-    """The layer that is being read, for error messages."""
-    offset: int = 0
-    """The offset of the group or dataset that is being read, likewise."""
+    """The layer, group or dataset that is being read, for error messages."""
     left_out: list[str] | None = None
     """Links and datatypes that are left out, in words; None if links are refused."""
     _objects: int = 0
 
-    def error(self, message: str, item: Any = None) -> ModelFileError:
-        offset = 0 if item is None else int(self.h5py.h5o.get_info(item.id).addr)
-        return ModelFileError(message, path=self.file.path, offset=offset, layer=self.place)
+    def error(self, message: str) -> ModelFileError:
+        return ModelFileError(message, path=self.file.path, layer=self.place)
 
     def blobs(self, name: str, datasets: Datasets, diffs: Datasets) -> tuple[BlobIndex, ...]:
         self.place = name
@@ -195,7 +190,7 @@ class _Walk:
         if not is_one or dataset.dtype.kind not in kinds or dataset.dtype.itemsize > _MOST_TEXT:
             text = f"a string of fixed length, at most {_MOST_TEXT} bytes,"
             what = text if kinds == "S" else "one integer"
-            raise self.error(f"expected {what} in {name!r}", dataset)
+            raise self.error(f"expected {what} in {name!r}")
         self._require_sound(dataset, harmless=_MOST_TEXT)
         return np.asarray(dataset[()]).reshape(-1)[0]
 
@@ -204,12 +199,11 @@ class _Walk:
     ) -> Iterator[tuple[str, Datasets]]:
         """Yield the groups in a group, at any depth, that have datasets or are empty."""
         if not isinstance(group, self.h5py.Group):
-            raise self.error(f"expected a group, got a dataset; {_OTHER_LAYOUT}", group)
+            raise self.error(f"expected a group, got a dataset; {_OTHER_LAYOUT}")
         if not levels:
             raise self.error(
                 f"group {name!r} contains itself, or groups are nested more than {_MOST_LEVELS} "
-                f"deep",
-                group,
+                f"deep"
             )
         datasets: Datasets = {}
         groups: dict[str, Any] = {}
@@ -238,17 +232,15 @@ class _Walk:
         if self._objects > MOST_OBJECTS:
             raise self.error(f"expected at most {MOST_OBJECTS} groups and datasets, got more")
         key = encode_text(name)
-        link = group.id.links.get_info(key)
-        if link.type != self.h5py.h5l.TYPE_HARD:  # a soft or external link may lead to another file
-            if self.left_out is None:
-                raise self.error(
-                    f"{name!r} is a link to another file or dataset, which is not followed", group
-                )
-            self.left_out.append(f"the link {self.place or name!r}")
-            return None
-        if 0 <= int(link.u) < len(self.file):
-            self.offset = int(link.u)
-        return group[key]
+        kind = group.id.links.get_info(key).type
+        if kind == self.h5py.h5l.TYPE_HARD:  # a soft or external link may lead to another file
+            return group[key]
+        if self.left_out is None:
+            raise self.error(
+                f"{name!r} is a link to another file or dataset, which is not followed"
+            )
+        self.left_out.append(f"the link {self.place or name!r}")
+        return None
 
     def dataset(self, dataset: Any) -> Dataset:
         """Describe a dataset that need not be a blob."""
@@ -263,24 +255,21 @@ class _Walk:
         if diff is not None:
             diff_shape, diff_dtype = self._describe(diff)
             if diff_shape != shape:
-                raise self.error(
-                    f"expected a diff of shape {shape}, as the data, got {diff_shape}", diff
-                )
+                raise self.error(f"expected a diff of shape {shape}, as the data, got {diff_shape}")
             diff_values = self._values(diff, diff_dtype)
         return BlobIndex(shape, legacy=False, data=values, diff=diff_values)
 
     def _describe(self, dataset: Any) -> tuple[Shape, DType]:
         """Return the shape and the dtype of a dataset; refuse it if it cannot be a blob."""
-        h5t, dtype = self.h5py.h5t, dataset.dtype
-        is_number = dataset.id.get_type().get_class() in (h5t.FLOAT, h5t.INTEGER)
-        if not is_number or dtype.itemsize > _LARGEST_ITEM:
-            raise self.error(f"expected floats of 2 to 8 bytes or integers, got {dtype}", dataset)
+        dtype = dataset.dtype
+        if dtype.kind not in "fiu" or dtype.itemsize > _LARGEST_ITEM:
+            raise self.error(f"expected floats of 2 to 8 bytes or integers, got {dtype}")
         if dataset.shape is None:
-            raise self.error("expected a dataset with a shape, got an empty one", dataset)
+            raise self.error("expected a dataset with a shape, got an empty one")
         try:
             return as_shape(dataset.shape, max(dtype.itemsize, 4)), dtype
         except ValueError as error:
-            raise self.error(f"{error}: the file is damaged", dataset) from error
+            raise self.error(f"{error}: the file is damaged") from error
 
     def _values(self, dataset: Any, stored: DType, *, harmless: int = 0) -> Values:
         self._require_sound(dataset, harmless=harmless)
@@ -297,9 +286,7 @@ class _Walk:
         properties = dataset.id.get_create_plist()
         layout = properties.get_layout()
         if layout == h5d.VIRTUAL or properties.get_external_count():
-            raise self.error(
-                f"the values of {what} are in another file, which is not read", dataset
-            )
+            raise self.error(f"the values of {what} are in another file, which is not read")
         itemsize = dataset.id.get_type().get_size()
         nbytes = dataset.id.get_space().get_simple_extent_npoints() * itemsize
         if nbytes <= harmless:
@@ -312,39 +299,51 @@ class _Walk:
             chunk = math.prod(properties.get_chunk()) * itemsize
             if dataset.id.get_num_chunks() * chunk != stored:
                 raise self.error(
-                    f"chunks of {what} are not as long as it says: the file is damaged", dataset
+                    f"chunks of {what} are not as long as it says: the file is damaged"
                 )
         if nbytes > min(stored, size) * most:
             raise self.error(
                 f"{what} claims {nbytes} bytes, but only {min(stored, size)} are stored for it: "
-                f"the file is truncated, damaged or was never filled",
-                dataset,
+                f"the file is truncated, damaged or was never filled"
             )
 
 
 @dataclass(frozen=True, slots=True)
-class _ValuesByH5py(Rows):
+class _ValuesByH5py(Values):
     """Values that h5py reads: chunked or compact ones, or of types NumPy lacks."""
 
+    shape: Shape
     name: str
     rows: int
     """The rows that a chunk of the file has."""
     longest_chunk: ClassVar[int] = 1 << 23  # opening the dataset again for each chunk takes time
 
     @property
+    def count(self) -> int:
+        return math.prod(self.shape)
+
+    @property
     def grain(self) -> int:
         """The number of values in whole chunks: others would be unpacked twice."""
         return self.rows * math.prod(self.shape[1:])
 
-    def read_rows(self, contents: Any, rows: Array, first: int) -> None:
-        """Read rows, and only the chunks that contain them."""
+    def read_into(self, contents: Any, target: Array, *, first: int = 0) -> None:
+        """Read the rows that have the values, and only the chunks that contain them."""
+        if not len(target):
+            return
+        size = math.prod(self.shape[1:])  # a scalar is one row
+        row, stop = first // size, -(-(first + len(target)) // size)
+        count = (stop - row) * size
+        rows = target if count == len(target) else np.empty(count, target.dtype)
         contents.require_unchanged()
         with _open(contents) as h5:
             dataset = h5.root[self.name]
             if self.shape:
-                dataset.read_direct(rows, np.s_[first : first + len(rows)])
+                dataset.read_direct(rows.reshape(-1, *self.shape[1:]), np.s_[row:stop])
             else:
                 dataset.read_direct(rows.reshape(()))
+        if rows is not target:
+            target[:] = rows[first - row * size :][: len(target)]
 
 
 # --- writing --------------------------------------------------------------------------------------
@@ -359,21 +358,13 @@ class _Dataset(NamedTuple):
 
 def plan_hdf5(layers: Sequence[Layer], *, write_diff: bool | None) -> Write:
     """Return a function that writes layers as ``.caffemodel.h5`` into an existing file."""
-    shared = {
-        name: entry.blob
-        for layer in layers
-        for number, entry in enumerate(layer.blobs.entries)
-        if (name := param_name(layer, number))
-    }
     data, diffs = [], []
     for layer in layers:
         entries = layer.blobs.entries
         shapes = own_shapes(layer) if any(entry.legacy for entry in entries) else ()
         for number, (blob, legacy) in enumerate(entries):
             place = b"%s/%d" % (encode_text(layer.name), number)
-            last = shared.get(param_name(layer, number), blob)
-            values = last if last.size == blob.size else blob
-            found = _dataset(b"data/" + place, values, f"layer {layer.name!r}, blob {number}")
+            found = _dataset(b"data/" + place, blob, f"layer {layer.name!r}, blob {number}")
             found = found._replace(shape=shapes[number] if legacy else blob.shape)
             data.append(found)
             if write_diff or (write_diff is None and had_diff(blob)):

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from google.protobuf.message import Message
 
-from syncblob.caffe._pb.caffe_pb2 import BlobProto, BlobProtoVector, NetParameter, SolverState
+from syncblob.caffe._pb.caffe_pb2 import BlobProto, NetParameter, SolverState
 from syncblob.caffe.messages.file_objects import Target, name_of
 from syncblob.caffe.messages.wire import Contents
 from syncblob.formats import NAMES
@@ -68,10 +68,6 @@ class FileType(NamedTuple):
 
 def _bytes(pattern: bytes) -> Recogniser:
     return lambda _, head: re.match(pattern, head, re.DOTALL) is not None
-
-
-def _binary(pattern: bytes) -> Recogniser:
-    return lambda _, head: not is_text(head) and re.match(pattern, head, re.DOTALL) is not None
 
 
 def _text(pattern: bytes) -> Recogniser:
@@ -184,9 +180,6 @@ FILE_TYPES = (
         dtypes=_IN_CAFFE,
     ),
     FileType(
-        "blobs", "a row of blobs (BlobProtoVector)", "use Blob.from_proto", message=BlobProtoVector
-    ),
-    FileType(
         "solverstate",
         "the state of a solver (.solverstate)",
         "use open_solver_state",
@@ -213,11 +206,11 @@ FILE_TYPES = (
         (".gz",),
         "to compress it, pass gzip.open(path, 'wb') in place of the path",
     ),
-    _foreign("a model of TensorFlow Lite (.tflite)", _binary(rb".{2}\0\0TFL3")),
-    _foreign("a file of MXNet's (.params)", _binary(rb"\x12\x01\0{6}")),
-    _foreign("an older file of MATLAB's (.mat)", _binary(rb"MATLAB 5\.0 MAT-file")),
-    _foreign("a definition of ncnn's (.param.bin), without weights", _binary(rb"\xdd\x85\x76\0")),
-    _foreign("a file of Darknet's (.weights)", _binary(rb"\0{4}[\1\2]\0{3}[\0-\xff]\0{3}")),
+    _foreign("a model of TensorFlow Lite (.tflite)", _bytes(rb".{2}\0\0TFL3")),
+    _foreign("a file of MXNet's (.params)", _bytes(rb"\x12\x01\0{6}")),
+    _foreign("an older file of MATLAB's (.mat)", _bytes(rb"MATLAB 5\.0 MAT-file")),
+    _foreign("a definition of ncnn's (.param.bin), without weights", _bytes(rb"\xdd\x85\x76\0")),
+    _foreign("a file of Darknet's (.weights)", _bytes(rb"\0{4}[\1\2]\0{3}[\0-\xff]\0{3}")),
     _foreign("a definition of MXNet's (.json), without weights", _text(rb'\s*\{\s*"nodes"\s*:')),
     _foreign("a definition of ncnn's (.param), without weights", _text(rb"7767517\s")),
     _foreign(

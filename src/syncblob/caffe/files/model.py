@@ -508,45 +508,19 @@ def save_model(
         or ``.`` between slashes. If the extension is that of another format, such as ``.npz``,
         which ``syncblob.caffe.convert`` writes.
     """
-    hdf5 = require_path(path, "caffemodel")
-    write = plan_model(model, hdf5=hdf5, write_diff=write_diff, upgrade=upgrade)
-    with open_target(path) as temporary:
-        write(temporary)
-
-
-def plan_model(
-    model: ModelFile, *, hdf5: bool = False, write_diff: bool | None = None, upgrade: bool = False
-) -> Write:
-    """Check that a model can be written, and return the function that writes it.
-
-    For programs that replace files themselves or select the format by other means than the
-    extension. `save_model` selects the format, calls this, and replaces the file.
-
-    Parameters
-    ----------
-    model
-        The model. It must not change before it is written.
-    hdf5
-        Whether to write Caffe's HDF5 format; else a ``.caffemodel``.
-    write_diff, upgrade
-        As for `save_model`, whose errors apply.
-
-    Returns
-    -------
-    callable
-        It takes the path of the file, which it overwrites. No values have been read before, except
-        those that had to be compared with the file.
-    """
     require_type(model, ModelFile, "write_blob(blob, path) writes one blob")
+    hdf5 = require_path(path, "caffemodel")
     model.require_consistent()
     file = None if model.origin is None else model.origin.file()
     if file is not None and _is_unchanged(
         model, file, hdf5=hdf5, write_diff=write_diff, upgrade=upgrade
     ):
-        copied = [FileRange(file, 0, len(file))]
         # In HDF5, the copy keeps attributes and times that a new file would not have.
-        return partial(write_pieces, copied) if hdf5 else _plan_message(copied)
-    return plan_new(model, hdf5=hdf5, write_diff=write_diff)
+        write: Write = partial(write_pieces, [FileRange(file, 0, len(file))])
+    else:
+        write = plan_new(model, hdf5=hdf5, write_diff=write_diff)
+    with open_target(path) as temporary:
+        write(temporary)
 
 
 def plan_new(model: ModelFile, *, hdf5: bool, write_diff: bool | None) -> Write:
@@ -568,10 +542,7 @@ def plan_new(model: ModelFile, *, hdf5: bool, write_diff: bool | None) -> Write:
     if not model.name and not model.layers:
         # Without an empty name, the file would have no bytes, or none of a net.
         pieces.append(length_field(NetParameter.NAME_FIELD_NUMBER, b""))
-    return _plan_message(pieces)
-
-
-_plan_message = partial(plan_message, kind="caffemodel", contents="this model")
+    return plan_message(pieces, "caffemodel", "this model")
 
 
 # --- nets as messages -----------------------------------------------------------------------------

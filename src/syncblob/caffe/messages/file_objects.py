@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
-from syncblob.caffe.messages.open_file import OpenFile
+from syncblob.caffe.messages.open_file import Descriptor, OpenFile
 
 # The number of bytes to write at a time.
 _PIECE = 1 << 20
@@ -43,7 +43,7 @@ def open_source(source: Source) -> OpenFile:
         return OpenFile(source)
     name = name_of(source) or f"<{type(source).__name__}>"
     opened: Any = source
-    with in_temporary_space(), tempfile.TemporaryFile(prefix="syncblob-") as copy:
+    with tempfile.TemporaryFile(prefix="syncblob-") as copy:
         try:
             shutil.copyfileobj(opened, copy)
         except TypeError as error:
@@ -51,7 +51,7 @@ def open_source(source: Source) -> OpenFile:
                 f"expected a binary file, as of open(path, 'rb'), got {name}"
             ) from error
         copy.flush()
-        return OpenFile(name, number=os.dup(copy.fileno()))
+        return OpenFile(name, Descriptor(name, os.dup(copy.fileno())))
 
 
 def name_of(source: Source | Target) -> str:
@@ -60,17 +60,6 @@ def name_of(source: Source | Target) -> str:
         return os.fspath(source)
     name = getattr(source, "name", "")
     return name if isinstance(name, str) else ""
-
-
-@contextlib.contextmanager
-def in_temporary_space() -> Iterator[None]:
-    """Name the folder for temporary files in errors that name no file, as of a full disk."""
-    try:
-        yield
-    except OSError as error:
-        if error.filename is None:
-            error.filename = tempfile.gettempdir()
-        raise
 
 
 @contextlib.contextmanager
@@ -83,30 +72,21 @@ def open_target(target: Target) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="syncblob-") as folder:
         plain = Path(folder, "plain")
         plain.touch()
-        with in_temporary_space():
-            yield plain
+        yield plain
         with plain.open("rb") as contents:
             try:
                 while chunk := contents.read(_PIECE):
-                    _write_all(chunk, target)
+                    count: Any = target.write(chunk)
+                    # Only unbuffered files return None if they have written nothing.
+                    is_known = count is not None or isinstance(target, io.RawIOBase)
+                    if is_known and count != len(chunk):
+                        raise BlockingIOError(
+                            errno.EAGAIN, f"{target!r} took {count} of {len(chunk)} bytes"
+                        )
             except TypeError as error:
                 raise TypeError(
                     f"expected a binary file, as of open(path, 'wb'), got {target!r}"
                 ) from error
-
-
-def _write_all(data: bytes, stream: Any) -> None:
-    """Write bytes to a file, which may take fewer at a time if it is unbuffered."""
-    while data:
-        count = stream.write(data)
-        if count == 0 or (count is None and isinstance(stream, io.RawIOBase)):
-            raise BlockingIOError(errno.EAGAIN, f"{stream!r} takes no more bytes at present")
-        data = data[count:] if isinstance(count, int) else b""
-
-
-_FULL = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
-_SYSTEM_ERROR = re.compile(r"errno = (\d+)")
-"""The number of a system error in messages of HDF5."""
 
 
 @contextlib.contextmanager
@@ -162,16 +142,19 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
         _flush(target.parent, os.O_RDONLY)
 
 
-def _full_disk(error: BaseException) -> int | None:
+_FULL = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
+_SYSTEM_ERROR = re.compile(r"errno = (\d+)")
+"""The number of a system error in messages of HDF5."""
+
+
+def _full_disk(error: BaseException | None) -> int | None:
     """Return the error number if a full disk caused an exception, else None."""
-    cause: BaseException | None = error if isinstance(error, Exception) else None
-    while cause is not None:
-        number = cause.errno if isinstance(cause, OSError) else None
-        if found := _SYSTEM_ERROR.search(str(cause)):
-            number = int(found[1])
+    while isinstance(error, Exception):
+        found = _SYSTEM_ERROR.search(str(error))
+        number = int(found[1]) if found else getattr(error, "errno", None)
         if number in _FULL:
             return number
-        cause = cause.__cause__ or cause.__context__
+        error = error.__cause__ or error.__context__
     return None
 
 

@@ -84,20 +84,23 @@ class OpenFile:
     reference: FileReference
     """What finds the file again after this object is gone."""
 
-    def __init__(self, path: str | os.PathLike[str], *, number: int | None = None) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        descriptor: Descriptor | None = None,
+        reference: FileReference | None = None,
+    ) -> None:
         if not isinstance(path, (str, os.PathLike)):
             raise TypeError(
                 f"expected the path of a file, a str or os.PathLike, or an open binary file, got "
                 f"{type(path).__name__}; put contents into io.BytesIO(contents), and decode a path "
                 f"in bytes by os.fsdecode"
             )
-        descriptor = Descriptor(path, number)
-        self.put(descriptor, FileReference(path, descriptor, stays_open=number is not None))
-
-    def put(self, descriptor: Descriptor, reference: FileReference) -> None:
-        self._descriptor: Descriptor | None = descriptor
-        self.reference = reference
-        reference.file = weakref.ref(self)
+        opened = descriptor or Descriptor(path)
+        self._descriptor: Descriptor | None = opened
+        stays_open = descriptor is not None
+        self.reference = reference or FileReference(path, opened, stays_open=stays_open)
+        self.reference.file = weakref.ref(self)
 
     @property
     def path(self) -> str:
@@ -140,9 +143,17 @@ class OpenFile:
     def require_unchanged(self, descriptor: Descriptor | None = None) -> None:
         """Refuse a file that was written to: offsets found in it may be wrong now."""
         descriptor = descriptor or self._descriptor or self._require_open()
-        status = os.fstat(descriptor.number)
-        if (status.st_size, status.st_mtime_ns) != self.reference.identity[2:]:
-            raise self._change_error(status.st_size)
+        identity = _identity(descriptor)
+        if identity != self.reference.identity:
+            raise self._change_error(identity[2])
+
+    def is_unchanged(self) -> bool:
+        """Tell whether the file is open and as it was."""
+        try:
+            self.require_unchanged()
+        except (ValueError, ModelFileError):
+            return False
+        return True
 
     def _require_open(self) -> Descriptor:
         if self._descriptor is None:
@@ -191,27 +202,21 @@ class FileReference:
         self.file = lambda: None
 
     def __call__(self) -> OpenFile | None:
-        if (file := self.file()) is not None:
-            with contextlib.suppress(ValueError, ModelFileError):
-                file.require_unchanged()
-                return file
-            return None
-        if self._closed:
-            return None
-        descriptor = self._descriptor()
-        if descriptor is None:
-            try:
-                descriptor = Descriptor(self._place)
-            except OSError:
-                return None
-            self._descriptor = weakref.ref(descriptor)
-        if _identity(descriptor) != self.identity:
-            return None
-        file = OpenFile.__new__(OpenFile)
-        file.put(descriptor, self)
-        return file
+        """Return the file, opened again if need be; None if it was closed or has changed."""
+        file = self.file()
+        if file is None and not self._closed:
+            descriptor = self._descriptor()
+            if descriptor is None:
+                try:
+                    descriptor = Descriptor(self._place)
+                except OSError:
+                    return None
+                self._descriptor = weakref.ref(descriptor)
+            file = OpenFile(self._place, descriptor, self)
+        return file if file is not None and file.is_unchanged() else None
 
     def __deepcopy__(self, _memo: object) -> FileReference:
+        """Return a way back to the same file, which is closed on its own."""
         made = copy.copy(self)
         made.file = lambda: None
         return made

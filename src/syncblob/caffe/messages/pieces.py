@@ -27,7 +27,7 @@ from syncblob.caffe.messages.fields import (
 from syncblob.caffe.messages.lazy_blobs import arrays_of, find_unchanged, had_diff, origin_of
 from syncblob.caffe.messages.open_file import OpenFile
 from syncblob.caffe.messages.string_fields import at_place
-from syncblob.caffe.messages.values import CHUNK
+from syncblob.caffe.messages.values import Runs
 from syncblob.caffe.messages.wire import length_header
 from syncblob.formats import Blob, is_bfloat16
 
@@ -47,11 +47,8 @@ class FileRange(NamedTuple):
         return self.stop - self.start
 
     def chunks(self) -> Iterator[memoryview]:
-        buffer = np.empty(min(CHUNK, self.nbytes), np.uint8)
-        for begin in range(self.start, self.stop, CHUNK):
-            part = buffer[: self.stop - begin]
-            self.file.read_into(part, begin)
-            yield part.data
+        values = Runs.in_order(np.dtype(np.uint8), self.start, self.nbytes)
+        return (chunk.data for chunk in values.chunks(self.file, values.dtype))
 
 
 class BlobValues(NamedTuple):

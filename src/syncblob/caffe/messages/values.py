@@ -109,41 +109,14 @@ class Runs(Values):
 
 
 @dataclass(frozen=True, slots=True)
-class Rows(Values):
-    """Values that are read as whole rows of the first axis."""
-
-    shape: Shape
-
-    @property
-    def count(self) -> int:
-        return math.prod(self.shape)
-
-    def read_into(self, contents: Any, target: Array, *, first: int = 0) -> None:
-        """Read the rows that have the values."""
-        if not len(target):
-            return
-        size = math.prod(self.shape[1:])  # a scalar is one row
-        row, stop = first // size, -(-(first + len(target)) // size)
-        rows, count = target, (stop - row) * size
-        if count != len(target):
-            rows = np.empty(count, target.dtype)
-        self.read_rows(contents, rows.reshape(-1, *self.shape[1:]), row)
-        if rows is not target:
-            target[:] = rows[first - row * size :][: len(target)]
-
-    @abstractmethod
-    def read_rows(self, contents: Any, rows: Array, first: int) -> None:
-        """Read rows into an array, from the first on."""
-
-
-@dataclass(frozen=True, slots=True)
-class StridedValues(Rows):
+class StridedValues(Values):
     """Values in another order than C's: transposed, with gaps between them, or repeated.
 
-    `span` has all values from the first to the last, with those in the gaps; `strides`, for each
-    axis, the distance in it from one value to the next, which is not negative.
+    `span` has all values from the first to the last, with those in the gaps, and is read as a
+    whole; `strides`, for each axis, the distance in it from one value to the next.
     """
 
+    shape: Shape
     span: Values
     strides: Shape
 
@@ -157,21 +130,20 @@ class StridedValues(Rows):
             size *= dim
         return span if in_order or not size else cls(span.dtype, shape, span, strides)
 
-    def read_rows(self, contents: Any, rows: Array, first: int) -> None:
-        """Read rows in the order of the file, as far as possible."""
-        axes = sorted(range(len(self.shape)), key=lambda axis: -self.strides[axis])
-        view, itemsize = rows.transpose(axes), self.dtype.itemsize
-        steps = [self.strides[axis] for axis in axes]
-        length = 1 + sum(
-            (dim - 1) * step for dim, step in zip(view.shape[1:], steps[1:], strict=True)
-        )
-        most = max(self.span.grain, CHUNK // itemsize)
-        count = max(1, 1 + (most - length) // max(1, steps[0]))
-        for begin in range(0, len(view), count):
-            block = view[begin : begin + count]
-            scratch = np.empty((len(block) - 1) * steps[0] + length, self.dtype)
-            start = first * self.strides[0] + begin * steps[0]
-            self.span.read_into(contents, scratch, first=start)
-            block[...] = np.lib.stride_tricks.as_strided(
-                scratch, block.shape, [step * itemsize for step in steps]
-            )
+    @property
+    def count(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def grain(self) -> int:
+        return self.count
+
+    def read_into(self, contents: Any, target: Array, *, first: int = 0) -> None:
+        values: Array = np.empty(self.span.count, self.dtype)
+        self.span.read_into(contents, values)
+        steps = [stride * values.itemsize for stride in self.strides]
+        view = np.lib.stride_tricks.as_strided(values, self.shape, steps)
+        if len(target) == self.count:
+            target.reshape(self.shape)[...] = view
+        else:
+            target[:] = view.flat[first : first + len(target)]

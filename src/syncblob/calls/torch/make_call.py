@@ -17,8 +17,7 @@ from syncblob.blob.core import HOST_DATA, BlobCore
 from syncblob.calls.nested import instances, replaced
 from syncblob.calls.results import forgets_newest, overwrite
 from syncblob.calls.torch import tensors as over
-from syncblob.calls.torch.devices import device_of_tensors
-from syncblob.calls.torch.tensors import Loan, loan_of
+from syncblob.calls.torch.tensors import Loan, device_of_tensors, loan_of
 from syncblob.devices import HOST, timed_computations
 from syncblob.devices.cuda import CudaBackend
 from syncblob.memory import CONST, MUTABLE, has_written, in_room

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import numpy as np
@@ -26,8 +26,8 @@ from syncblob._dtypes import is_bfloat16
 from syncblob._source_lines import user_instruction
 from syncblob.arrays import dlpack_capsules
 from syncblob.blob.core import GPU_DATA, HOST_DATA, HOST_DIFF, NOTHING_KEPT
-from syncblob.calls.torch.devices import require_reach
-from syncblob.devices import HOST, Side
+from syncblob.devices import HOST, Device, Side, accelerator
+from syncblob.errors import NoDeviceError
 from syncblob.memory import CONST, MUTABLE, Access, SyncedMemory
 from syncblob.memory.loans import NO_LOANS
 from syncblob.transfers.verify import verifying
@@ -342,3 +342,43 @@ def _of_capsule(capsule: Any) -> torch.Tensor:
     # Torch does not count the writes into a tensor that was made in inference mode.
     with torch.inference_mode(mode=False):
         return torch._C._from_dlpack(capsule)
+
+
+# --- devices --------------------------------------------------------------------------------------
+
+# The devices that torch was found to use, because asking it is slow.
+_reached: set[Device] = set()
+
+
+def require_reach(home: Home) -> None:
+    """Raise a NoDeviceError if this PyTorch cannot use the device of a home."""
+    if home.device.type != "cuda" or home.device in _reached:
+        return
+    if torch.cuda.is_available():
+        # Otherwise nobody could ask for its current stream before its first function.
+        torch.cuda.init()  # type: ignore[no-untyped-call]  # torch's stubs lack its result
+        _reached.add(home.device)
+        return
+    built = torch.version.cuda
+    reason = f"built for CUDA {built}, finds no device" if built else "was built without CUDA"
+    raise NoDeviceError(
+        f"PyTorch cannot use {home.device}: torch {torch.__version__} {reason}. Install a build "
+        "for this device, or compute on the host, with blob.on('cpu')"
+    )
+
+
+def device_of_tensors(
+    tensors: Sequence[torch.Tensor], devices: Iterable[Device]
+) -> tuple[torch.device, Home]:
+    """Return the device on which a function of tensors runs, and its home.
+
+    Those of the Blobs matter only if all tensors are 0-d on the host.
+    """
+    names = [str(tensor.device) for tensor in tensors if tensor.is_cuda]
+    if not names and not any(tensor.ndim for tensor in tensors):
+        names = [str(device) for device in devices if device.type == "cuda"]
+    if not names:
+        return torch.device("cpu"), HOST
+    home = accelerator(names[0])
+    require_reach(home)
+    return torch.device(names[0]), home

@@ -93,6 +93,8 @@ VIEWS: dict[Callable[..., Any], int] = {
     np.flip: 1,
     np.unstack: 2,
 }
+# They and others do, given nothing else.
+VIEWS_OF_ONE = VIEWS | dict.fromkeys(_named("atleast_1d atleast_2d atleast_3d"), 0)
 # The functions whose views are const, most of them because their elements overlap.
 CONST_VIEWS = frozenset(_named(f"{_CONST_VIEWS} broadcast_arrays diag meshgrid"))
 

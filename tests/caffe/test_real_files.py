@@ -4,11 +4,9 @@ import h5py
 import numpy as np
 import pytest
 
-from syncblob._blob import Blob
-from syncblob.caffe import open_model, read_blob
-from syncblob.caffe._pb.caffe_pb2 import BlobProto, NetParameter
+from syncblob.caffe import open_model
+from syncblob.caffe._pb.caffe_pb2 import NetParameter
 from syncblob.caffe.messages.upgrade_old_nets import V1_LAYER_TYPES
-from syncblob.errors import ModelFileError
 from syncblob.memory import Head
 
 MODELS = [
@@ -69,34 +67,6 @@ def test_models_are_what_protobuf_finds(real_files, name):
             assert blob.shape_equals(blob_proto)
             assert blob.cpu_data().tobytes() == np.array(blob_proto.data, "float32").tobytes()
             assert blob.to_proto().data == blob_proto.data
-
-
-@pytest.mark.parametrize(("name", "side"), [("mean_w32", 32), ("mean_7x7", 7)])
-def test_means(real_files, name, side):
-    path = real_files / f"{name}.binaryproto"
-    mean = read_blob(path)
-    assert (mean.shape, mean.dtype, mean.head) == (
-        (1, 3, side, side),
-        np.float32,
-        Head.UNINITIALIZED,
-    )
-    content = path.read_bytes()
-    expected = np.array(BlobProto.FromString(content).data, "float32")
-    assert mean.cpu_data().tobytes() == expected.tobytes()
-    again = Blob.from_proto(content)
-    assert again.cpu_data().tobytes() == expected.tobytes()
-
-
-def test_truncated_mean(real_files):
-    path = real_files / "bad_truncated_mean.binaryproto"
-    with pytest.raises(ModelFileError) as caught:
-        read_blob(path)
-    size = path.stat().st_size
-    assert caught.value.offset == 14
-    assert str(caught.value) == (
-        f"{path}, byte 14: field 5 claims 786432 bytes from byte 14 on, but only {size - 14} are "
-        f"there: the file is truncated"
-    )
 
 
 def test_hdf5(real_files):

@@ -284,30 +284,6 @@ def test_a_missing_library_is_named(monkeypatch, model, tmp_path, package, exten
 # --- writing -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("extension", _ALL)
-def test_the_old_file_is_there_until_the_new_one_is(model, tmp_path, monkeypatch, extension):
-    need_library_of(extension)
-    path = tmp_path / f"x.{extension}"
-    convert(model.path, path)
-    before, names = path.read_bytes(), _names(tmp_path)
-
-    def fail(*_arguments):
-        raise KeyboardInterrupt
-
-    with plan_conversion(model.path, path, dtype="float64") as conversion:
-        with monkeypatch.context() as patch:
-            patch.setattr("syncblob.caffe.convert.conversion._cast", fail)
-            with pytest.raises(KeyboardInterrupt):
-                conversion.run()
-        assert path.read_bytes() == before
-        assert _names(tmp_path) == names
-        conversion.run()
-    assert path.read_bytes() != before
-    with open_weights(path) as found:
-        # A .caffemodel does not contain the dtype of a blob without values.
-        assert {blob.dtype.name for blob in found.tensors.values() if blob.size} == {"float64"}
-
-
 def test_a_plan_reads_no_values_and_writes_nothing(model, tmp_path):
     before = _names(tmp_path)
     with plan_conversion(model.path, tmp_path / "x.npz", dtype="float16") as conversion:

@@ -3,8 +3,6 @@
 One thread, float32. The libraries run the same calls in turn.
 """
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Calls to time, written as text: the text names the row, and it is what runs."""
 
-from __future__ import annotations
-
 import contextlib
 import gc
 import sys

@@ -1,7 +1,5 @@
 """Many small objects: the bytes that each takes, and the time to make, use and unpickle them."""
 
-from __future__ import annotations
-
 import pickle
 import statistics
 import time

@@ -9,8 +9,6 @@ A call that moves bytes each time, such as one with an ndarray on a device, is c
 copies alone. NumPy's own time for the call is not subtracted.
 """
 
-from __future__ import annotations
-
 import re
 import statistics
 import warnings

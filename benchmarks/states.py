@@ -10,8 +10,6 @@ All states are timed in turn, in short samples. The fast ones of many samples co
 work on the machine only adds time.
 """
 
-from __future__ import annotations
-
 import statistics
 import warnings
 from collections.abc import Callable, Iterator

@@ -5,8 +5,6 @@ before it, so that the driver knows which cell has ended the process. It leaves 
 cells, and those that are like the SKIPPED ones.
 """
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import inspect

@@ -31,7 +31,7 @@ FUNCTIONS = {
 }
 
 # How to call functions that take further arguments, or arrays in a sequence.
-CALLS: dict[str, list[str]] = {}
+CALLS = {}
 for _text in texts(
     """
     full_like(x, 7); broadcast_arrays(x, x); broadcast_to(x, (2, 3)); can_cast(x, 'int16');

@@ -1,14 +1,12 @@
 """The benchmark of states: the Blobs are in them."""
 
-from __future__ import annotations
-
 import warnings
 
 import pytest
 
 from benchmarks import states
 from benchmarks.timing import Timer
-from syncblob import Head, StaleAliasWarning, SyncedMemory
+from syncblob import Head, StaleAliasWarning
 from syncblob.devices import Side
 
 torch = pytest.importorskip("torch")
@@ -55,7 +53,7 @@ def test_a_blob_is_in_the_state_also_when_it_is_established_again(state, device)
     operands = states.Operands(state, device)
     for _ in range(2):
         for blob in operands.arguments[:2]:
-            memory: SyncedMemory = blob.memory
+            memory = blob.memory
             assert blob.shape == (8, 8)
             assert str(blob.device) == device
             assert blob.head is heads[part]

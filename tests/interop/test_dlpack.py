@@ -1,7 +1,5 @@
 """DLPack in both directions: every keyword and refusal, capsules byte by byte, lifetimes."""
 
-from __future__ import annotations
-
 import ctypes
 import gc
 import weakref
@@ -126,7 +124,7 @@ def test_flags_tell_what_is_read_only_and_what_is_a_copy(const, copy, dtype):
 @pytest.mark.skipif(
     not hasattr(np.dtypes, "register_dlpack_dtype"), reason="NumPy takes it since version 2.5"
 )
-def test_numpy_takes_bfloat16() -> None:
+def test_numpy_takes_bfloat16():
     blob = blob_in(CPU, "bfloat16")
     array = np.from_dlpack(blob)
     assert array.dtype == values("bfloat16").dtype

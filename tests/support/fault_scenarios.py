@@ -1,12 +1,7 @@
 """The scenarios of the fault campaign without files."""
 
-from __future__ import annotations
-
 import copy  # noqa: F401  # for the texts
 import pickle
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 from call_texts import functions
@@ -20,7 +15,7 @@ SHAPE = (2, 3)
 WHERE = ("blank", "host", "device", "both", "split")
 
 
-def made(where: str, first: int = 1, shape: tuple[int, ...] = SHAPE) -> Blob:
+def made(where, first=1, shape=SHAPE):
     """Make a Blob, bound to the simulated device, with its newest contents in the given place.
 
     The operations of a Blob written on the host run on the host. In a split one, every other
@@ -44,18 +39,18 @@ def made(where: str, first: int = 1, shape: tuple[int, ...] = SHAPE) -> Blob:
     return blob
 
 
-def one(where: str) -> Callable[[Path], dict[str, Any]]:
+def one(where):
     return lambda _: {"a": made(where)}
 
 
-def two(first: str, second: str) -> Callable[[Path], dict[str, Any]]:
+def two(first, second):
     return lambda _: {"a": made(first), "b": made(second, 10)}
 
 
-def with_borrow(where: str) -> Callable[[Path], dict[str, Any]]:
+def with_borrow(where):
     """Make a Blob and a writable borrow of it, which must still be writable after a failure."""
 
-    def make(_: Path) -> dict[str, Any]:
+    def make(_):
         blob = made(where)
         side = "gpu" if where == "device" else "cpu"
         return {"a": blob, "borrow": getattr(blob, f"mutable_{side}_data")()}
@@ -63,10 +58,10 @@ def with_borrow(where: str) -> Callable[[Path], dict[str, Any]]:
     return make
 
 
-def with_borrow_of_a_part(where: str) -> Callable[[Path], dict[str, Any]]:
+def with_borrow_of_a_part(where):
     """Make a split Blob, and a borrow of its first row that nothing else references."""
 
-    def make(_: Path) -> dict[str, Any]:
+    def make(_):
         blob = made("split")
         row = blob[0]
         return {
@@ -77,8 +72,8 @@ def with_borrow_of_a_part(where: str) -> Callable[[Path], dict[str, Any]]:
     return make
 
 
-def with_gradient(where: str) -> Callable[[Path], dict[str, Any]]:
-    def make(_: Path) -> dict[str, Any]:
+def with_gradient(where):
+    def make(_):
         blob = made(where)
         gradient = blob.mutable_gpu_diff() if where == "device" else blob.mutable_cpu_diff()
         gradient[...] = 0.5
@@ -87,10 +82,10 @@ def with_gradient(where: str) -> Callable[[Path], dict[str, Any]]:
     return make
 
 
-def written(access: str) -> Callable[[dict[str, Any]], Any]:
+def written(access):
     """Get an array from an accessor, write into it if that is allowed, and return its values."""
 
-    def act(state: dict[str, Any]) -> Any:
+    def act(state):
         array = getattr(state["a"], access)()
         if array.flags.writeable:
             array[...] = 7
@@ -99,17 +94,17 @@ def written(access: str) -> Callable[[dict[str, Any]], Any]:
     return act
 
 
-def written_below(access: str) -> Callable[[dict[str, Any]], Any]:
+def written_below(access):
     """As `written`, for the second row."""
 
-    def act(state: dict[str, Any]) -> Any:
+    def act(state):
         return written(access)({"a": state["a"][1]})
 
     return act
 
 
 # One access of one memory: a failure must not change the head, either.
-ONE_ACCESS: dict[str, Scenario] = {}
+ONE_ACCESS = {}
 for _where in WHERE:
     for _kind in ("", "mutable_", "overwrite_"):
         for _side in ("cpu", "gpu"):
@@ -134,7 +129,7 @@ for _where, _there in (("host", "gpu"), ("device", "cpu")):
         )
 
 
-def _acts(text: str) -> dict[str, Callable[[dict[str, Any]], Any]]:
+def _acts(text):
     """Return functions of a state by their texts, of its Blobs `a` and `b`."""
     acts = functions(text, "a=None, b=None", globals())
     return {each: lambda state, act=act: act(**state) for each, act in acts.items()}
@@ -159,23 +154,23 @@ for _text, _act in _READS.items():
 
 
 # Several accesses: some may have been made, but nothing may be lost or half-written.
-SEVERAL: dict[str, Scenario] = {}
+SEVERAL = {}
 
 
-def _set(blob: Blob, key: Any, value: Any) -> Blob:
+def _set(blob, key, value):
     blob[key] = value
     return blob
 
 
-def _in_place(name: str, *, takes_other: bool) -> Callable[[dict[str, Any]], Any]:
-    def act(state: dict[str, Any]) -> Any:
+def _in_place(name, *, takes_other):
+    def act(state):
         other = (state["b"],) if takes_other else (2.0,)
         return getattr(state["a"], name)(*other)
 
     return act
 
 
-def _prefetched(state: dict[str, Any]) -> Any:
+def _prefetched(state):
     try:
         state["a"].prefetch("cpu")
         return state["a"].cpu_data().copy()
@@ -184,7 +179,7 @@ def _prefetched(state: dict[str, Any]) -> Any:
         xp.simulated().synchronize()
 
 
-def _pushed(state: dict[str, Any]) -> Any:
+def _pushed(state):
     if state["a"].head.name == "HEAD_AT_CPU":
         state["a"].async_gpu_push()
     return state["a"].gpu_data().copy()
@@ -247,10 +242,10 @@ for _text, _act in _CREATION.items():
     SEVERAL[_text] = Scenario(lambda _: {}, _act)
 
 
-def with_windows(where: str) -> Callable[[Path], dict[str, Any]]:
+def with_windows(where):
     """Make a Blob of which the device has two windows that differ from what the host has."""
 
-    def make(_: Path) -> dict[str, Any]:
+    def make(_):
         blob = made(where, shape=LARGE)
         blob[:2].mutable_gpu_data()[...] = 70
         blob[3:5].mutable_gpu_data()[...] = 71
@@ -260,15 +255,15 @@ def with_windows(where: str) -> Callable[[Path], dict[str, Any]]:
     return make
 
 
-def _evicted(side: str) -> Callable[[dict[str, Any]], Any]:
-    def act(state: dict[str, Any]) -> Any:
+def _evicted(side):
+    def act(state):
         state["a"].evict(side)
 
     return act
 
 
-def on_a_full_device(first: str, second: str) -> Callable[[Path], dict[str, Any]]:
-    def make(folder: Path) -> dict[str, Any]:
+def on_a_full_device(first, second):
+    def make(folder):
         # An interrupt may have left it.
         xp.set_memory_limit(BACKEND.device, None)
         return two(first, second)(folder)
@@ -276,7 +271,7 @@ def on_a_full_device(first: str, second: str) -> Callable[[Path], dict[str, Any]
     return make
 
 
-def _full(state: dict[str, Any]) -> Any:
+def _full(state):
     """Compute with one Blob on a device that has room for it if it evicts another."""
     # Both `b` and the result fit only if `a` leaves, whatever other tests have left there.
     with xp.set_memory_limit("simulated:0", BACKEND.used_nbytes + state["b"].nbytes * 3 // 2):

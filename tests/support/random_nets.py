@@ -21,7 +21,7 @@ _LAST = [  # their tops are no images, or differ from what they are here
 ]
 
 
-def random_net(seed: int) -> str:
+def random_net(seed):
     """Return a definition as text: an input, and a sequence of layers.
 
     A few of them have a window that is larger than its image, which is an error.
@@ -47,7 +47,7 @@ def random_net(seed: int) -> str:
     return "\n".join(text)
 
 
-def _settings(draw: random.Random) -> dict[str, str]:
+def _settings(draw):
     return {
         "outputs": f"num_output: {2 * draw.randint(1, 4)} weight_filler {{ type: 'msra' }}",
         "window": _window(draw, 1, 3),
@@ -59,7 +59,7 @@ def _settings(draw: random.Random) -> dict[str, str]:
     }
 
 
-def _window(draw: random.Random, least: int, largest: int) -> str:
+def _window(draw, least, largest):
     """Draw kernel, stride and padding, once for both axes or for each; pad both axes or none.
 
     If only one axis is padded, OpenCV drops a last window that begins in the padding for that axis

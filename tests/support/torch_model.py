@@ -5,8 +5,6 @@ tensors of the host, so its functions compute at once, in no order of streams: u
 for them. Work on PyTorch's streams is launched with `cupy_model.launch`.
 """
 
-from __future__ import annotations
-
 import types
 from collections.abc import Iterator
 from contextlib import contextmanager

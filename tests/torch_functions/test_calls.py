@@ -1,7 +1,5 @@
 """Blobs as arguments of torch's functions: sides, devices, writes and errors."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

@@ -6,7 +6,7 @@ One thread, float32. The libraries run the same calls in turn.
 from importlib import import_module
 from typing import Any
 
-from benchmarks.calls import function, on_both_sides, one_thread
+from benchmarks.calls import function, on_both_sides, torch_of_one_thread
 from benchmarks.rows import Goal, Measured, Row
 from benchmarks.timing import Timer
 from syncblob import Blob
@@ -53,7 +53,7 @@ def measure(timer: Timer) -> Measured:
             libraries[name] = import_module(module)
         except ImportError:
             notes.append(f"{name} is not installed: it is not compared")
-    with one_thread(libraries.get("torch")):
+    with torch_of_one_thread():
         for section, texts in SECTIONS.items():
             size = 1_000_000 if section == LARGE and not timer.brief else 1
             found = {name: names(xp, size) for name, xp in libraries.items()}

@@ -20,6 +20,7 @@ import pytest
 from call_texts import functions
 from in_threads import in_threads
 from interrupt_points import Interrupt, interrupted_at, points_of
+from other_processes import forked
 
 import syncblob as xp
 from syncblob import (
@@ -668,23 +669,18 @@ def test_a_guard_that_is_interrupted_at_its_beginning_guards_nothing(make):
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
 def test_a_forked_child_has_the_guards_of_its_thread():
-    child = os.fork()
-    if child == 0:  # pragma: no cover  # in the child
-        os._exit(0 if guarded_as_before() else 1)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    forked(guarded_as_before)
     with compute_only_on("simulated"), max_transfers(count=1) as guard:
         at_cpu().gpu_data()
-        child = os.fork()
-        if child == 0:  # pragma: no cover  # in the child
-            try:
-                with pytest.raises(DeviceGuardError):
-                    xp.ones(3)
-                with pytest.raises(TransferGuardError):
-                    at_cpu().gpu_data()
-                os._exit(0 if guard.count == 1 else 1)
-            finally:
-                os._exit(2)
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+        def work():  # pragma: no cover  # in the child
+            with pytest.raises(DeviceGuardError):
+                xp.ones(3)
+            with pytest.raises(TransferGuardError):
+                at_cpu().gpu_data()
+            return guard.count == 1
+
+        forked(work)
 
 
 def guarded_as_before():
@@ -702,16 +698,16 @@ def guarded_as_before():
 
 def test_functions_of_torch_ask_the_guard():
     torch = pytest.importorskip("torch")
-    operations = (
-        torch.sum,
-        lambda x: torch.add(x, x),
-        torch.nn.functional.relu,
-        lambda x: torch.nn.functional.relu(x, inplace=True),
-        lambda x: torch.ones(3, 3, dtype=torch.float64) + x,
-        lambda x: torch.add(torch.ones(3, 3, dtype=torch.float64), 1, out=x),
-        torch.zeros_like,
-        torch.nn.Linear(3, 3, dtype=torch.float64),
-    )
+    relu, ones = torch.nn.functional.relu, torch.ones(3, 3, dtype=torch.float64)
+    linear = torch.nn.Linear(3, 3, dtype=torch.float64)
+    operations = functions(
+        """
+        torch.sum(x); torch.add(x, x); relu(x); relu(x, inplace=True); ones + x;
+        torch.add(ones.clone(), 1, out=x); torch.zeros_like(x); linear(x)
+        """,
+        "x",
+        globals() | {"torch": torch, "relu": relu, "ones": ones, "linear": linear},
+    ).values()
     for place in ("cpu", "simulated:0"):
         blob = on(place)
         head = blob.head

@@ -10,6 +10,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from call_texts import functions, texts
 from in_threads import in_threads
 
 import syncblob
@@ -148,13 +149,13 @@ def test_a_failed_transfer_is_not_recorded(simulated):
     assert len(log) == 0
 
 
-OPERANDS = {
-    "x1 + x2": lambda on_device, on_host: on_device + on_host,
-    "x2 * x1": lambda on_device, on_host: on_host * on_device,
-    "add": syncblob.add,
-    "concat": lambda on_device, on_host: syncblob.concat([on_device, on_host]),
-    "np.where": lambda on_device, on_host: np.where(on_device > 0, on_device, on_host),
-}
+OPERANDS = functions(
+    """
+    x + y; y * x; syncblob.add(x, y); syncblob.concat([x, y]); np.where(x > 0, x, y)
+    """,
+    "x, y",
+    globals(),
+)
 
 
 @pytest.mark.parametrize("operation", OPERANDS)
@@ -285,36 +286,27 @@ def test_an_upload_that_fails_later_arrives_too(simulated):
 # --- operations ----------------------------------------------------------------------------------
 
 
-def assigned(blob):
-    blob[0] = 3
-
-
-def added(blob):
-    blob += 1
-
-
-OPERATIONS = {
-    "operator": (lambda blob: blob + blob, "add"),
-    "with a number": (lambda blob: blob * 2, "multiply"),
-    "with an array": (lambda blob: blob - np.ones((2, 3), "f4"), "subtract"),
-    "unary": (lambda blob: -blob, "negative"),
-    "in place": (added, "add"),
-    "ufunc": (np.sin, "sin"),
-    "out": (lambda blob: np.multiply(blob, 2, out=blob), "multiply"),
-    "function": (lambda blob: np.concatenate([blob, blob]), "concatenate"),
-    "namespace": (syncblob.sum, "sum"),
-    "creation": (lambda blob: syncblob.zeros(3, device=blob.device), "zeros"),
-    "assignment": (assigned, "setitem"),
-    "index": (lambda blob: blob[syncblob.asarray([1], device=blob.device)], "getitem"),
-    "astype": (lambda blob: blob.astype("f8"), "astype"),
-    "caffe": (lambda blob: blob.scale_data(2), "scale"),
-}
+# Each with the name that is recorded.
+OPERATIONS = dict(
+    row.split(" -> ")
+    for row in texts(
+        """
+        blob + blob -> add; blob * 2 -> multiply; blob - np.ones((2, 3), 'f4') -> subtract;
+        -blob -> negative; operator.iadd(blob, 1) -> add; np.sin(blob) -> sin;
+        np.multiply(blob, 2, out=blob) -> multiply; np.concatenate([blob, blob]) -> concatenate;
+        syncblob.sum(blob) -> sum; syncblob.zeros(3, device=blob.device) -> zeros;
+        operator.setitem(blob, 0, 3) -> setitem;
+        blob[syncblob.asarray([1], device=blob.device)] -> getitem; blob.astype('f8') -> astype;
+        blob.scale_data(2) -> scale
+        """
+    )
+)
 
 
 @pytest.mark.parametrize("device", ["cpu", "simulated:0"])
-@pytest.mark.parametrize("name", OPERATIONS)
-def test_an_operation_is_recorded_with_device_line_and_time(name, device):
-    operation, recorded = OPERATIONS[name]
+@pytest.mark.parametrize("text", OPERATIONS)
+def test_an_operation_is_recorded_with_device_line_and_time(text, device):
+    (operation,) = functions(text, "blob", globals()).values()
     blob = Blob((2, 3), device=device)
     # A memory in use, and a result of a computation.
     blob[...] = 1
@@ -323,7 +315,7 @@ def test_an_operation_is_recorded_with_device_line_and_time(name, device):
         with record_transfers(operations=True) as log:
             operation(target)
         end = time.perf_counter()
-        (found,) = [one for one in log.operations if one.name == recorded]
+        (found,) = [one for one in log.operations if one.name == OPERATIONS[text]]
         assert found.device == device
         assert found.line.filename == __file__
         assert start <= found.start <= found.start + found.seconds <= end

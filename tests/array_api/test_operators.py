@@ -10,6 +10,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from call_texts import functions
 from devices import DEVICES
 from made_blobs import blob_in
 
@@ -522,18 +523,15 @@ def test_integers_of_any_size_are_operands(device, dtype, number):
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize(
     "call",
-    [
-        lambda x: np.full_like(x, 300),
-        lambda x: np.full_like(x, fill_value=-200),
-        lambda x: np.full_like(x, 300, dtype="uint8"),
-        lambda x: xp.full_like(x, 300),
-        lambda x: x + 300,
-        lambda x: np.copyto(x, 300),
-        lambda x: np.copyto(src=-300, dst=x),
-        lambda x: np.putmask(x, x > 1, 300),
-        lambda x: x.put([0], 300),
-        lambda x: np.pad(x, 1, constant_values=300),
-    ],
+    functions(
+        """
+        np.full_like(x, 300); np.full_like(x, fill_value=-200); np.full_like(x, 300, dtype='uint8');
+        xp.full_like(x, 300); x + 300; np.copyto(x, 300); np.copyto(src=-300, dst=x);
+        np.putmask(x, x > 1, 300); x.put([0], 300); np.pad(x, 1, constant_values=300)
+        """,
+        "x",
+        globals(),
+    ).values(),
 )
 def test_an_integer_that_does_not_fit_raises(device, call):
     x = xp.asarray(np.array([1, 2, 3], "int8"), device=device)

@@ -1,8 +1,5 @@
 """Numba's compiled functions of Blobs."""
 
-import os
-import subprocess
-import sys
 import tomllib
 from importlib import import_module
 from pathlib import Path
@@ -10,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from made_blobs import blob_in, values
+from other_processes import run
 
 import syncblob
 from syncblob import Head
@@ -141,15 +139,8 @@ try:
 except AttributeError as error:
     print(error)
 """
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        env=os.environ
-        | {"NUMBA_ENABLE_CUDASIM": "1", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=True,
-    )
+    done = run(program, NUMBA_ENABLE_CUDASIM="1")
+    assert done.returncode == 0, done.stderr
     first, second = done.stdout.splitlines()
     assert first == "HEAD_AT_GPU [2.0, 4.0, 6.0]"
     assert "no attribute 'size'" in second

@@ -7,6 +7,7 @@ import weakref
 import numpy as np
 import pytest
 import tiers
+from call_texts import texts
 from made_blobs import CPU, GPU, NONE, PAIR, SPLIT, SYNCED, address, blob_in, values
 
 import syncblob
@@ -397,26 +398,19 @@ def test_a_hand_written_unversioned_capsule_is_copied_and_deleted_once(strides):
 
 
 @pytest.mark.parametrize(
-    ("dtype", "name"),
-    [
-        ((0, 4, 1), "int4"),
-        ((1, 2, 1), "uint2"),
-        ((2, 128, 1), "float128"),
-        ((2, 32, 4), "float32x4"),
-        ((3, 64, 1), "handle64"),
-        ((4, 16, 2), "bfloat16x2"),
-        ((5, 32, 1), "complex32"),
-        ((6, 1, 1), "bool1"),
-        ((7, 8, 1), "float8_e3m4"),
-        ((10, 8, 1), "float8_e4m3fn"),
-        ((12, 8, 1), "float8_e5m2"),
-        ((17, 4, 2), "float4_e2m1fnx2"),
-        ((99, 8, 1), "code99_8"),
-    ],
+    "row",
+    texts(
+        """
+        0 4 1 int4; 1 2 1 uint2; 2 128 1 float128; 2 32 4 float32x4; 3 64 1 handle64;
+        4 16 2 bfloat16x2; 5 32 1 complex32; 6 1 1 bool1; 7 8 1 float8_e3m4; 10 8 1 float8_e4m3fn;
+        12 8 1 float8_e5m2; 17 4 2 float4_e2m1fnx2; 99 8 1 code99_8
+        """
+    ),
 )
 @pytest.mark.parametrize("take", [Blob.from_dlpack, Blob.asarray])
-def test_a_type_that_no_blob_has_is_named(take, dtype, name):
-    producer = HandWritten(np.zeros((2, 8), "f8"), dtype=dtype)
+def test_a_type_that_no_blob_has_is_named(take, row):
+    *dtype, name = row.split()
+    producer = HandWritten(np.zeros((2, 8), "f8"), dtype=map(int, dtype))
     with pytest.raises(TypeError, match=f"{name}.* HandWritten"):
         take(producer)
 

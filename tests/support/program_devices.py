@@ -92,17 +92,15 @@ class Shared(Simulated):
         self.controls.delay = 1.0
 
     def close(self):
-        """Wait for the work, and restore the device."""
         self.controls.synchronize()
         super().close()
 
     def seen(self, array):
-        """Return an array as programs can look at it."""
         return Late(self.controls, array) if isinstance(array, np.ndarray) else array
 
 
 class Cuda:
-    """A CUDA device, with CuPy arrays, which are always writable."""
+    """A CUDA device, with CuPy arrays, which are always writable; its methods: see `Simulated`."""
 
     name = "cuda:0"
     revocable = False
@@ -120,23 +118,18 @@ class Cuda:
         self.controls = _Controls(self.accelerator)
 
     def array(self, values):
-        """Return an array on the device."""
         return self._library.asarray(values)
 
     def host_array(self, values):
-        """Return an array on the host that the device can share, if it shares memory."""
         return values
 
     def seen(self, array):
-        """Return an array as programs can look at it."""
         return Lent(array) if isinstance(array, self._library.ndarray) else array
 
     def alias(self, side):
-        """Return an alias of a side on the device, as programs can look at it and write it."""
         return self.seen(self._library.asarray(side))
 
     def copy(self, side):
-        """Return a private copy of a side on the device, as programs can look at it."""
         return self.seen(self._library.asarray(side.const).copy())
 
     def from_dlpack(self, side):
@@ -144,7 +137,6 @@ class Cuda:
         return self.seen(self._library.from_dlpack(side))
 
     def consumer(self, how):
-        """Return how an alias on the device is made, in place of one on the host."""
         del how
         return f"{self._library.__name__}.from_dlpack({{}})"
 
@@ -152,7 +144,6 @@ class Cuda:
         """No-op: copies are counted when they are started."""
 
     def close(self):
-        """Restore the device."""
         self.accelerator.bounded = True
         self.controls.close()
 
@@ -172,11 +163,9 @@ class SharedCuda(Cuda):
         return self.accelerator.view(device, Layout.of_array(values), writable=True)
 
     def array(self, values):
-        """Return an array in managed memory."""
         return self._array(values, "gpu")
 
     def host_array(self, values):
-        """Return an array in managed memory."""
         return self._array(values, "cpu")
 
 
@@ -195,12 +184,10 @@ class Sycl(Cuda):
         self.controls = _Controls(self.accelerator)
 
     def array(self, values):
-        """Return an array on the device."""
         kind = "shared" if self.accelerator.shared else "device"
         return self._library.asarray(values, usm_type=kind)
 
     def host_array(self, values):
-        """Return an array in USM memory."""
         # Not by the method that counts.
         buffer = type(self.accelerator).allocate_host(self.accelerator, values.nbytes)
         array = np.ndarray(values.shape, values.dtype, buffer)
@@ -208,14 +195,12 @@ class Sycl(Cuda):
         return array
 
     def seen(self, array):
-        """Return an array as programs can look at it."""
         if isinstance(array, self._library.ndarray):
             # dpnp takes an array of no axes for read-only, if it comes by DLPack.
             array.flags.writable = True
         return super().seen(array)
 
     def alias(self, side):
-        """Return an alias of a side on the device, as programs can look at it and write it."""
         try:
             # dpnp.asarray copies what is not dpnp's.
             return self.seen(self._library.asarray(self._library.tensor.asarray(side)))
@@ -224,7 +209,6 @@ class Sycl(Cuda):
             reject()
 
     def copy(self, side):
-        """Return a private copy of a side on the device, as programs can look at it."""
         return self.alias(side.const)
 
 

@@ -10,6 +10,7 @@ import pytest
 from call_texts import functions
 from in_threads import in_threads
 from made_blobs import CPU, GPU, PAIR, SYNCED, blob_in, values
+from other_processes import forked
 
 import syncblob
 from syncblob import Blob, Head, StaleAliasWarning, record_transfers
@@ -349,11 +350,12 @@ def test_threads_share_what_a_blob_keeps():
 def test_a_kept_tensor_is_good_in_the_child_of_a_fork():
     blob = blob_in(CPU)
     warm(blob)
-    child = os.fork()
-    if child == 0:  # pragma: no cover  # in the child
+
+    def work():  # pragma: no cover  # in the child
         blob[...] = 5
-        os._exit(torch.clone(blob).tolist() != [[5] * 3] * 2)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        return torch.clone(blob).tolist() == [[5] * 3] * 2
+
+    forked(work)
     assert torch.clone(blob).tolist() == values().tolist()
 
 

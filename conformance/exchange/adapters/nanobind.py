@@ -9,7 +9,7 @@ from conformance.exchange.extensions import built
 REQUIRES = ["nanobind==3.1.0", "numpy==2.4.6"]
 GROUP = "torch"
 TAKES = ["extension.array(b)", "extension.const_array(b)"]
-ASSIGNS = True
+WRITE = "x[...] = 1"
 
 ADVICE = "`array` takes a `nb::ndarray<>`, and `const_array` a `nb::ndarray<nb::ro>`."
 REASONS = {

@@ -4,8 +4,6 @@
 of missing packages are unpacked into a separate folder. Nothing is installed.
 """
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Runs jobs with time limits, goes on after a failure, and writes results immediately."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
@@ -9,15 +7,13 @@ import signal
 import subprocess
 import threading
 import time
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from gpu_checks.journal import summary
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 ROOT = Path(__file__).resolve().parents[1]
 # The time for a process over its limit to write its results.

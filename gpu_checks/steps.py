@@ -1,21 +1,16 @@
 """The jobs of the command, the most informative first."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import re
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from gpu_checks.environment import compute_sanitizer
 from gpu_checks.running import ROOT, Job
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
 
 # In the order in which they run.
 STEPS = (

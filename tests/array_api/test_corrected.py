@@ -172,6 +172,7 @@ NEW = texts(
     xp.concat([x], axis=None); xp.stack([x]); xp.reshape(x, (2, 1), copy=True);
     xp.tril(xp.reshape(x, (1, 2))); xp.triu(xp.reshape(x, (1, 2)), k=-1); xp.roll(x, 0);
     xp.tile(x, ()); xp.astype(x, x.dtype); xp.positive(x); xp.round(x); xp.conj(x);
+    xp.ceil(x); xp.floor(x); xp.trunc(x);
     xp.repeat(x, 1, axis=0); xp.clip(x)
     """
 )

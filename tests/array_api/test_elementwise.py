@@ -16,7 +16,6 @@ from syncblob import no_transfers
 INF, NAN = math.inf, math.nan
 FLOATS = ["float16", "float32", "float64"]
 COMPLEX = ["complex64", "complex128"]
-INTEGERS = "int8 int16 int32 int64 uint8 uint16 uint32 uint64".split()
 
 
 @pytest.fixture(autouse=True, params=["cpu", "simulated:0"])
@@ -174,17 +173,6 @@ def test_sign_of_complex_numbers_is_on_the_unit_circle(dtype, device):
 
 
 # --- rounding ------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", ["ceil", "floor", "round", "trunc"])
-@pytest.mark.parametrize("dtype", INTEGERS)
-def test_rounding_leaves_integers_as_they_are(name, dtype, device):
-    """If x_i is already integer-valued, the result is x_i. The dtype is that of x."""
-    limits = np.iinfo(dtype)
-    blob = made([limits.min, 1, limits.max], dtype, device)
-    result = getattr(xp, name)(blob)
-    exactly(result, [limits.min, 1, limits.max], dtype)
-    assert result.memory is not blob.memory
 
 
 def test_round_takes_halves_to_the_even_number(device):

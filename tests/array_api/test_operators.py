@@ -1,6 +1,7 @@
 """Operators: both orders, in place, operands of all types, and errors."""
 
 import array
+import builtins
 import enum
 import operator
 from collections import deque
@@ -10,7 +11,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from call_texts import functions
+from call_texts import functions, texts
 from devices import DEVICES
 from made_blobs import blob_in
 
@@ -282,41 +283,41 @@ def test_bfloat16_takes_no_wider_numbers_in_place():
     assert blob.tolist() == [1] * 3
 
 
-REFUSED = [
-    ("iadd", "int32", (3,), 1.5, TypeError),
-    ("iadd", "int32", (3,), ("float32", (3,)), TypeError),
-    ("iadd", "int8", (3,), ("int16", (3,)), TypeError),
-    ("imul", "float32", (3,), ("float64", (3,)), TypeError),
-    ("imul", "float32", (3,), 1j, TypeError),
-    ("itruediv", "int32", (3,), 2, TypeError),
-    ("itruediv", "int32", (3,), ("int32", (3,)), TypeError),
-    ("ipow", "bool", (3,), ("bool", (3,)), TypeError),
-    ("ifloordiv", "bool", (3,), ("bool", (3,)), TypeError),
-    ("ifloordiv", "bool", (3,), True, TypeError),
-    ("isub", "bool", (3,), ("bool", (3,)), TypeError),
-    ("ilshift", "float32", (3,), 1, TypeError),
-    ("iand", "float32", (3,), ("float32", (3,)), TypeError),
-    ("iadd", "uint8", (3,), -1, OverflowError),
-    ("iadd", "uint8", (3,), 256, OverflowError),
-    ("iadd", "int32", (3,), ("int32", (2, 3)), ValueError),
-    ("iadd", "int32", (3,), ("int32", (1, 3)), ValueError),
-    ("iadd", "int32", (), ("int32", (1,)), ValueError),
-    ("iadd", "int32", (1,), ("int32", (0,)), ValueError),
-    ("iadd", "int32", (3,), ("int32", (2,)), ValueError),
-    ("ifloordiv", "int32", (3,), ("int32", (1, 3)), ValueError),
-    ("ifloordiv", "float32", (), ("float32", (1,)), ValueError),
-    ("ipow", "float32", (2, 1), ("float32", (2, 3)), ValueError),
-    ("imatmul", "float32", (2, 2), ("float32", (2,)), ValueError),
-    ("imatmul", "float32", (2, 2), ("float32", (1, 2, 2)), ValueError),
-    ("imatmul", "float32", (2, 2), ("float32", (2, 1)), ValueError),
-    ("imatmul", "float32", (2,), ("float32", (2,)), ValueError),
-    ("imatmul", "float32", (2, 2), 2.0, ValueError),
-]
+# The error, and the operator, the Blob and the other operand, a number or an array, of each call.
+REFUSED = {
+    "TypeError": """
+        iadd int32[3] 1.5; iadd int32[3] float32[3]; iadd int8[3] int16[3];
+        imul float32[3] float64[3]; imul float32[3] 1j; itruediv int32[3] 2;
+        itruediv int32[3] int32[3]; ipow bool[3] bool[3]; ifloordiv bool[3] bool[3];
+        ifloordiv bool[3] True; isub bool[3] bool[3]; ilshift float32[3] 1;
+        iand float32[3] float32[3]
+        """,
+    "OverflowError": "iadd uint8[3] -1; iadd uint8[3] 256",
+    "ValueError": """
+        iadd int32[3] int32[2,3]; iadd int32[3] int32[1,3]; iadd int32[] int32[1];
+        iadd int32[1] int32[0]; iadd int32[3] int32[2]; ifloordiv int32[3] int32[1,3];
+        ifloordiv float32[] float32[1]; ipow float32[2,1] float32[2,3];
+        imatmul float32[2,2] float32[2]; imatmul float32[2,2] float32[1,2,2];
+        imatmul float32[2,2] float32[2,1]; imatmul float32[2] float32[2]; imatmul float32[2,2] 2.0
+        """,
+}
+
+
+def typed(text):
+    """Return the dtype and the shape of an array in the table, or a number."""
+    dtype, bracket, shape = text.rstrip("]").partition("[")
+    if not bracket:
+        return eval(text)  # noqa: S307  # of the table
+    return dtype, tuple(int(dim) for dim in shape.split(",") if dim)
 
 
 @pytest.mark.parametrize("made", ["fresh", *HEADS])
-@pytest.mark.parametrize(("name", "dtype", "shape", "other", "error"), REFUSED)
-def test_what_is_refused_in_place_has_changed_nothing(name, dtype, shape, other, error, made):
+@pytest.mark.parametrize(
+    ("call", "error"), [(call, error) for error, calls in REFUSED.items() for call in texts(calls)]
+)
+def test_what_is_refused_in_place_has_changed_nothing(call, error, made):
+    name, *operands = call.split()
+    (dtype, shape), other = map(typed, operands)
     if isinstance(made, Head):
         blob = blob_in(made, dtype, shape)
     else:
@@ -337,7 +338,7 @@ def test_what_is_refused_in_place_has_changed_nothing(name, dtype, shape, other,
     for operand in operands:
         # NumPy finds that matrices do not fit, where they are multiplied. Arrays are taken first.
         moves, head = name == "imatmul" or isinstance(operand, np.ndarray), blob.head
-        with nullcontext() if moves else no_transfers(), pytest.raises(error):
+        with nullcontext() if moves else no_transfers(), pytest.raises(getattr(builtins, error)):
             getattr(operator, name)(blob, operand)
         assert (blob.shape, blob.dtype, blob.device) == (shape, np.dtype(dtype), device)
         assert moves or blob.head is head

@@ -237,41 +237,25 @@ def test_threads_make_one_memory(device):
 # The elements of float64 from which docs/consumers.md promises aligned results.
 LARGE = (16 << 20) // 8
 
-# Of NumPy's or syncblob's namespace m, and two of its arrays.
-CREATION = (
-    "m.zeros(LARGE)",
-    "m.zeros((2, LARGE), dtype='float32')",
-    "m.ones(LARGE, dtype='int64')",
-    "m.full((LARGE, 1), 2.5)",
-    "m.zeros_like(m.ones(LARGE))",
+# Of NumPy's or syncblob's namespace m, and an array x.
+ALIGNED = texts(
+    """
+    m.zeros(LARGE); m.zeros((2, LARGE), dtype='float32'); m.ones(LARGE, dtype='int64');
+    m.full((LARGE, 1), 2.5); m.zeros_like(m.ones(LARGE)); m.astype(x[: LARGE // 2], 'complex128');
+    x.copy()
+    """
 )
-COPIES = ("m.astype(x[: LARGE // 2], 'complex128')", "x.copy()")
 
 
-def check_alignment(text, *arrays):
-    """Compare several results of an expression with NumPy's, and look at their addresses."""
-
-    def call(m, *operands):
-        names = {"m": m, "np": np, "LARGE": LARGE, **dict(zip("xy", operands, strict=False))}
-        return eval(text, names)  # noqa: S307  # a row above
-
-    expected = call(np, *arrays)
-    operands = [Blob.asarray(x, device="cpu") for x in arrays]
-    results = [call(xp, *operands) for _ in range(3)]
+@pytest.mark.parametrize("text", ALIGNED)
+def test_large_arrays_made_on_the_host_are_aligned(text):
+    array = np.arange(LARGE * 1.0)
+    expected = evaluated(text, m=np, x=array)
+    with use_device("cpu"):
+        results = [evaluated(text, m=xp, x=Blob.asarray(array, device="cpu")) for _ in range(3)]
     for result in results:
         assert result.head is Head.HEAD_AT_CPU
-        array = result.cpu_data()
-        assert (array.dtype, array.strides) == (expected.dtype, expected.strides)
-        np.testing.assert_array_equal(array, expected)
-        assert address(array) % 64 == 0
-
-
-@pytest.mark.parametrize("text", CREATION)
-def test_large_arrays_made_on_the_host_are_aligned(text):
-    with use_device("cpu"):
-        check_alignment(text)
-
-
-@pytest.mark.parametrize("text", COPIES)
-def test_large_copies_on_the_host_are_aligned(text):
-    check_alignment(text, np.arange(LARGE * 1.0))
+        found = result.cpu_data()
+        assert (found.dtype, found.strides) == (expected.dtype, expected.strides)
+        np.testing.assert_array_equal(found, expected)
+        assert address(found) % 64 == 0

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from call_texts import functions
 from made_blobs import blob_in, values
 from other_processes import run
 
@@ -18,14 +19,7 @@ from numba import njit, vectorize  # it may be missing
 from numba.core.errors import NumbaError  # it may be missing
 
 _, CPU, GPU, SYNCED, *_ = Head
-VIEWS = {
-    "all": lambda x: x,
-    "T": lambda x: x.T,
-    "gaps": lambda x: x[:, ::2],
-    "reversed": lambda x: x[::-1, ::-1],
-    "no axes": lambda x: x[1, 2, ...],
-    "no elements": lambda x: x[:0],
-}
+VIEWS = functions("x; x.T; x[:, ::2]; x[::-1, ::-1]; x[1, 2, ...]; x[:0]", "x", globals())
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -98,11 +98,7 @@ def test_reading_on_the_host_ends_no_borrow_of_it():
     assert torch.clone(blob).tolist()[0] == [9] * 3
 
 
-PARTS = {
-    "all of it": lambda blob: blob,
-    "a part": lambda blob: blob[1:],
-    "a column": lambda b: b.T[1],
-}
+PARTS = functions("b; b[1:]; b.T[1]", "b", globals())
 
 
 @pytest.mark.parametrize("part", PARTS.values(), ids=PARTS)
@@ -127,13 +123,14 @@ def test_a_kept_tensor_is_used_again_after_a_download(simulated, part, aliased):
 
 # --- calls that make aliases ---------------------------------------------------------------------
 
-VIEWS = {
-    "reshape": lambda b: torch.reshape(b, (3, 2)),
-    "by name": lambda b: torch.reshape(input=b, shape=(3, 2)),
-    "flatten": torch.flatten,
-    "a tuple": lambda b: torch.split(b, 1)[0],
-    "itself": torch.real,
-}
+VIEWS = functions(
+    """
+    torch.reshape(b, (3, 2)); torch.reshape(input=b, shape=(3, 2)); torch.flatten(b);
+    torch.split(b, 1)[0]; torch.real(b)
+    """,
+    "b",
+    globals(),
+)
 
 
 @pytest.mark.parametrize("view", VIEWS.values(), ids=VIEWS)

@@ -11,7 +11,6 @@ TAKES = [
     "StandardScaler(copy=False, with_mean=False, with_std=False).fit_transform(b)",
 ]
 WRITE = "x[...] = 1"
-
 REASONS = {
     "StandardScaler(copy=False, with_mean=False, with_std=False).fit_transform(b)": "It converts the "
     "dtype twice, and a view with gaps is gathered anew for each conversion."

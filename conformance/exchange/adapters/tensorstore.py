@@ -8,5 +8,4 @@ TAKES = ["ts.array(b)"]
 BACK = "x.read().result()"
 WRITE = "x[...] = 1"
 MAKE = "ts.array(array)"
-
 OPERATORS = False

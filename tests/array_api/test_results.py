@@ -237,25 +237,41 @@ def test_threads_make_one_memory(device):
 # The elements of float64 from which docs/consumers.md promises aligned results.
 LARGE = (16 << 20) // 8
 
-# Of NumPy's or syncblob's namespace m, and an array x.
+# Of NumPy's or syncblob's namespace m, and two arrays.
 ALIGNED = texts(
     """
     m.zeros(LARGE); m.zeros((2, LARGE), dtype='float32'); m.ones(LARGE, dtype='int64');
-    m.full((LARGE, 1), 2.5); m.zeros_like(m.ones(LARGE)); m.astype(x[: LARGE // 2], 'complex128');
+    m.full((LARGE, 1), 2.5); m.zeros_like(m.ones(LARGE)); x + y; 2 - x;
+    m.reshape(x, (-1, 4)) * y[:4]; x + np.asarray(y); np.add(x, y); m.log1p(y);
+    m.reshape(x, (-1, 2)) @ m.reshape(y[:8], (4, 2)).T; m.astype(x[: LARGE // 2], 'complex128');
     x.copy()
     """
 )
 
 
-@pytest.mark.parametrize("text", ALIGNED)
-def test_large_arrays_made_on_the_host_are_aligned(text):
-    array = np.arange(LARGE * 1.0)
-    expected = evaluated(text, m=np, x=array)
-    with use_device("cpu"):
-        results = [evaluated(text, m=xp, x=Blob.asarray(array, device="cpu")) for _ in range(3)]
+@pytest.mark.parametrize(
+    ("text", "guard"), [*((text, use_device) for text in ALIGNED), ("x + y", xp.compute_only_on)]
+)
+def test_large_results_on_the_host_are_aligned(text, guard):
+    arrays = {"x": np.arange(LARGE * 1.0), "y": np.arange(LARGE, 0.0, -1)}
+    expected = evaluated(text, m=np, **arrays)
+    with guard("cpu"):
+        blobs = {name: Blob.asarray(array, device="cpu") for name, array in arrays.items()}
+        results = [evaluated(text, m=xp, **blobs) for _ in range(3)]
     for result in results:
         assert result.head is Head.HEAD_AT_CPU
         found = result.cpu_data()
         assert (found.dtype, found.strides) == (expected.dtype, expected.strides)
         np.testing.assert_array_equal(found, expected)
         assert address(found) % 64 == 0
+
+
+@pytest.mark.parametrize("name", ["acosh", "expm1", "log", "sign", "tanh"])
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+def test_corrected_functions_compute_the_same_in_large_arrays(name, dtype):
+    function, values = getattr(xp, name), [0.5, -0.0, 3, -2.5, np.inf, -np.inf, np.nan, -1]
+    few = Blob.asarray(np.array(values * 64, dtype), device="cpu")
+    many = xp.tile(few, (LARGE // few.size,))
+    with np.errstate(all="ignore"):
+        expected, result = function(few), function(many)
+    np.testing.assert_array_equal(result, xp.tile(expected, (many.size // few.size,)))

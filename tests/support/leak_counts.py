@@ -1,13 +1,10 @@
 """Counts of what a process holds: objects, memory, buffers of all devices, files, mappings."""
 
-from __future__ import annotations
-
 import gc
 import os
 import sys
 import tracemalloc
 import weakref
-from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -32,7 +29,7 @@ class Held(NamedTuple):
     mappings: int
 
 
-def held() -> Held:
+def held():
     """Count after a garbage collection. `nbytes` is that of tracemalloc, if it is tracing."""
     # Without a GIL, one collection may free only what refers to the next.
     for _ in range(1 if getattr(sys, "_is_gil_enabled", lambda: True)() else 4):
@@ -51,7 +48,7 @@ def held() -> Held:
     )
 
 
-def resident_nbytes() -> int:
+def resident_nbytes():
     """Return the resident memory of the process; 0 if it is unknown."""
     if not _PROC.is_dir():
         return 0
@@ -59,21 +56,21 @@ def resident_nbytes() -> int:
 
 
 @contextmanager
-def watched_buffers() -> Iterator[Callable[[], tuple[int, int]]]:
+def watched_buffers():
     """Watch the buffers that are made inside a ``with`` block, on the host and on any device.
 
     Yields a function that returns how many were made, and how many of them are alive.
     """
-    references: list[weakref.ref[object]] = []
+    references = []
     allocate = NumpyHome.allocate
 
-    def watched(home: NumpyHome, nbytes: int, *, zeroed: bool = False) -> object:
+    def watched(home, nbytes, *, zeroed=False):
         buffer = allocate(home, nbytes, zeroed=zeroed)
         # Every array over the buffer keeps the block that contains it.
         references.append(weakref.ref(buffer.base))
         return buffer
 
-    def count() -> tuple[int, int]:
+    def count():
         gc.collect()
         return len(references), sum(reference() is not None for reference in references)
 

@@ -2,6 +2,7 @@
 
 import _thread
 import operator
+import warnings
 import weakref
 from dataclasses import dataclass
 
@@ -12,7 +13,7 @@ from in_threads import in_threads
 from syncblob import Blob, Head, StaleAliasWarning, simulated
 from syncblob.devices import Side
 from syncblob.devices.host import NumpyHome
-from syncblob.memory.loans import BORROW, Loans
+from syncblob.memory.loans import BORROW, Loan, Loans
 
 COUNT = 4
 READS = {Side.HOST: "cpu_data", Side.ACCELERATOR: "gpu_data"}
@@ -101,6 +102,46 @@ def test_while_there_is_one_buffer_nobody_is_waited_for(way):
     with blob.memory.lock:
         (array,) = in_threads(lambda: way(blob))
     assert array.tolist() == [1] * COUNT
+
+
+def test_what_another_thread_does_meanwhile_ends_no_borrow_that_is_still_to_come():
+    blob = used(BORROWS[0])
+    loans = blob.memory.loans
+    meddled = []
+
+    class Meddling(set[Loan]):
+        def add(self, borrow):
+            super().add(borrow)
+            if not meddled:
+                meddled.append(True)
+                blob.gpu_data()
+
+    loans.live = Meddling(loans.live)
+    borrow = blob.mutable_cpu_data()
+    borrow[0] = 9
+    assert blob.gpu_data()[0] == 9
+    assert meddled
+
+
+def test_what_another_thread_does_meanwhile_leaves_no_alias_behind_that_is_still_to_come(
+    monkeypatch,
+):
+    blob = used(ALIAS)
+    lend = Loans.lend
+    meddled = []
+
+    def meddle(*args):
+        lend(*args)
+        if not meddled:
+            meddled.append(True)
+            with warnings.catch_warnings(action="ignore", category=StaleAliasWarning):
+                blob.mutable_gpu_data()
+
+    monkeypatch.setattr(Loans, "lend", meddle)
+    alias = np.from_dlpack(blob)
+    alias[0] = 9
+    assert blob.cpu_data()[0] == blob.gpu_data()[0] == 9
+    assert meddled
 
 
 # --- in the middle of a change ------------------------------------------------------------------

@@ -18,19 +18,7 @@ import syncblob
 from syncblob import Blob
 
 SIZE = 4
-
-
-def write_borrow(blob):
-    access = blob.mutable_cpu_data if blob.device == "cpu" else blob.mutable_gpu_data
-    for _ in range(2):
-        # A borrow that a read has ended meanwhile is asked for again.
-        with suppress(ValueError):
-            access()[...] = 5
-
-
 WRITES = {
-    "accessor": write_borrow,
-    "alias": lambda blob: np.from_dlpack(blob).fill(5),
     "number": lambda blob: blob.__setitem__(..., 5),
     "array": lambda blob: blob.__setitem__(..., np.full(SIZE, 5.0)),
     "mask": lambda blob: blob.__setitem__(np.full(SIZE, fill_value=True), 5),
@@ -49,8 +37,6 @@ WRITES = {
     tiers.representatives(
         WRITES,
         {
-            "accessor": "an array that is written later",
-            "alias": "one that is tracked",
             "out": "a function that overwrites",
             "update": "one that reads what it writes, with the diff",
         },

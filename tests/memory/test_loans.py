@@ -1,9 +1,13 @@
 """Loans: which of them may write into a range, and which lose their write permission."""
 
 import numpy as np
+import pytest
 
+from syncblob import Blob, SyncedMemory
 from syncblob._layout import Layout
 from syncblob.devices import Side
+from syncblob.memory import Access
+from syncblob.memory.ledger import Ledger
 from syncblob.memory.loans import BORROW, EXPOSED, NUMPY, Loans
 
 ALL = Layout.raw(8)
@@ -34,3 +38,40 @@ def test_an_alias_of_no_elements_keeps_its_permission():
     loans.revoke(revoked, -1, None, aliases=-1)
     assert [array.flags.writeable for array in arrays] == [False, True]
     assert len(revoked) == 1
+
+
+@pytest.mark.parametrize("side", Side)
+def test_a_borrow_is_made_again_if_a_signal_handler_reads_the_other_side(monkeypatch, side):
+    memory = SyncedMemory(8, device="simulated")
+    memory.array(side, Access.OVERWRITE, ALL, "test")[...] = 1
+    own_loans = Ledger.own_loans
+
+    def interrupted(self):
+        monkeypatch.undo()
+        memory.array(Side(1 - side), Access.CONST, ALL, "handler")
+        return own_loans(self)
+
+    monkeypatch.setattr(Ledger, "own_loans", interrupted)
+    memory.lend(side, Access.MUTABLE, ALL, "test")[...] = 2
+    assert memory.array(Side(1 - side), Access.CONST, ALL, "test").tolist() == [2] * 8
+
+
+def test_loans_that_are_given_up_meanwhile_are_not_used(monkeypatch):
+    """The first read on another side gives up those of a memory that has lent nothing any more."""
+    blob = Blob(8, "uint8", device="simulated")
+    for _ in range(3):
+        blob.mutable_cpu_data()[...] = 1
+    lend = Loans.lend
+
+    def interrupted(self, *args):
+        monkeypatch.undo()
+        blob.gpu_data()
+        loan = lend(self, *args)
+        blob.mutable_cpu_data()
+        return loan
+
+    monkeypatch.setattr(Loans, "lend", interrupted)
+    borrow = blob.mutable_cpu_data()
+    borrow[...] = 2
+    assert blob.gpu_data().tolist() == [2] * 8
+    assert not borrow.flags.writeable

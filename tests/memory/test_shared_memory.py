@@ -83,6 +83,71 @@ def test_the_host_waits_before_it_reads(blob, device):
         assert np.all(access() == value)
 
 
+def test_the_host_waits_before_it_writes(blob, device):
+    if not device.computes:
+        pytest.skip("NumPy cannot read its arrays")
+    for write in (
+        lambda: blob.mutable_cpu_data().fill(9),
+        lambda: blob.overwrite_cpu_data().fill(9),
+        lambda: blob.on("cpu").fill(9),
+        lambda: blob.on("cpu").__setitem__(slice(None), 9),
+    ):
+        blob.fill(3)
+        doubled = blob * 2
+        write()
+        assert doubled.cpu_data().tolist() == [6] * N
+        assert blob.tolist() == [9] * N
+
+
+def test_a_prefetch_to_the_host_waits(blob, device):
+    on_device(device, blob.mutable_gpu_data(), 5)
+    blob.prefetch("cpu")
+    assert blob.head is Head.SYNCED
+    assert (blob.cpu_data() == 5).all()
+    on_device(device, blob.mutable_gpu_data(), 6)
+    assert (blob.cpu_data() == 6).all()
+
+
+def test_an_alias_of_the_device_is_waited_for_whoever_wrote_last(blob, device):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        alias = device.seen(device.alias(blob.gpu))
+        blob.mutable_cpu_data()[...] = 2
+        const = blob.cpu_data()
+        assert blob.head is Head.HEAD_AT_CPU
+        for value in (3, 4):
+            alias[...] = value
+            assert (blob.cpu_data() == value).all()
+            alias[...] = value + 10
+            assert blob.item(3) == value + 10
+            alias[...] = value + 20
+            assert blob.on("cpu").sum() == (value + 20) * N
+            alias[...] = value + 30
+            assert (np.array(blob[::3]) == value + 30).all()
+        assert (const == 34).all()
+        blob += 1
+    assert (blob.cpu_data() == 35).all()
+
+
+def test_operations_end_while_an_alias_of_the_host_may_write(blob):
+    alias = np.asarray(blob.cpu)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for value in (2, 5):
+            alias[...] = value
+            result = blob + 1
+            alias[...] = 100
+            assert (result.cpu_data() == value + 1).all()
+            alias[...] = value
+            copied = blob[::2].copy()
+            alias[...] = 100
+            assert (copied.cpu_data() == value).all()
+            blob[...] = value
+            blob += 1
+            assert (alias == value + 1).all()
+    assert alias.flags.writeable
+
+
 def test_ndarrays_that_the_device_can_read_are_not_copied(device):
     values = device.host_array(np.arange(N, dtype=np.int32))
     with record_transfers() as log:
@@ -102,6 +167,18 @@ def test_ndarrays_that_the_device_can_read_are_not_copied(device):
             assert min(beside.on("cpu").ravel().tolist()) == (0 if beside.size > N else 1)
     assert not log
     assert address(blob.memory.buffer(1)) == address(values)
+
+
+def test_borrows_end_as_with_two_copies(blob, device):
+    host = blob.mutable_cpu_data()
+    blob.gpu_data()
+    with pytest.raises(ValueError, match="read-only"):
+        host[0] = 2
+    if device.revocable:
+        of_device = blob.mutable_gpu_data()
+        blob.cpu_data()
+        with pytest.raises(ValueError, match="read-only"):
+            of_device[0] = 2
 
 
 def test_nothing_is_evicted_and_there_are_no_windows(device):
@@ -128,6 +205,31 @@ def test_verified_const_accepts_what_the_other_side_writes_by_right(blob):
         np.ctypeslib.ctypes.memset(seen.ctypes.data, 1, 4)
         with pytest.warns(syncblob.ConstWriteWarning):
             blob.cpu_data()
+
+
+def test_a_new_array_for_a_side_is_shared_too(blob, device):
+    blob += 1
+    other = device.host_array(np.full(N, 8, np.int32))
+    blob.set_cpu_data(other)
+    blob += 1
+    with record_transfers() as log:
+        assert (blob.cpu_data() == 9).all()
+        assert (other == 9).all()
+        blob.set_gpu_data(device.array(np.full(N, 4, np.int32)))
+        assert (blob.cpu_data() == 4).all()
+    assert not log
+
+
+def test_sources_are_read_into_the_one_buffer(device):
+    values = np.arange(N, dtype=np.int32)
+    blob = Blob.from_source(N, "int32", lambda: values.view(np.uint8), device=device.name)
+    with record_transfers() as log:
+        on_device(device, blob[: N // 2].overwrite_gpu_data(), 3)
+        # The source has the second half.
+        assert np.array(blob[1::2])[-1] == N - 1
+        assert np.array(blob[::2])[0] == 3
+        assert (blob[N // 2 :] + 1).cpu_data()[-1] == N
+    assert not log
 
 
 def test_the_kind_is_a_choice(device):

@@ -15,6 +15,7 @@ from syncblob.devices import Side
 from syncblob.memory import Access
 from syncblob.memory.accesses import expose
 from syncblob.memory.ledger import Ledger
+from syncblob.memory.loans import Loans
 from syncblob.memory.state_machine import Spans
 
 NBYTES = 8
@@ -249,6 +250,25 @@ def test_asking_for_a_shortcut_waits_for_no_transfer(simulated, monkeypatch):
     monkeypatch.setattr(simulated, "upload", upload)
     memory.gpu_data()
     assert usable(memory, Side.HOST) == "r"
+
+
+@pytest.mark.parametrize("side", Side)
+def test_a_borrow_of_a_shortcut_that_is_revoked_meanwhile_is_made_again(side, monkeypatch):
+    blob = blob_on(side)
+    write = getattr(blob, f"mutable_{READS[side]}")
+    write()
+    record = Loans.lend
+
+    def interrupted(self, *args):
+        record(self, *args)
+        monkeypatch.undo()
+        getattr(blob, READS[Side(1 - side)])()
+
+    monkeypatch.setattr(Loans, "lend", interrupted)
+    borrow = write()
+    borrow[...] = 5
+    assert getattr(blob, READS[Side(1 - side)])().tolist() == [5] * NBYTES
+    assert not borrow.flags.writeable
 
 
 # --- the first write after both sides were read --------------------------------------------------

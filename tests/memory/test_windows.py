@@ -126,6 +126,15 @@ def test_a_source_is_read_into_windows(limited):
 
 
 @pytest.mark.usefixtures("small")
+def test_an_alias_of_a_part_gets_a_buffer_that_need_not_grow():
+    blob = numbered()
+    alias = np.asarray(blob[10:20].gpu)
+    blob[15:30].mutable_gpu_data()[...] = -1
+    alias[:5] = -2
+    assert blob.tolist()[8:22] == [8, 9, *[-2] * 5, *[-1] * 7]
+
+
+@pytest.mark.usefixtures("small")
 def test_an_alias_keeps_its_window_from_moving(limited):
     limited.capacity = 200
     blob = numbered()
@@ -190,6 +199,18 @@ def test_a_view_over_a_window_needs_no_lock_until_something_changes():
     with part.memory.lock:
         in_threads(lambda: part.__iadd__(1))
     assert part.on("cpu").tolist() == [23, 13, 14, 15, 16, 1, 18, 19, 20, 21]
+
+
+@pytest.mark.usefixtures("small")
+def test_a_view_follows_its_bytes_into_a_larger_window():
+    blob, part = numbered_and_part()
+    inner = part[2:4]
+    blob[5:30] *= 10
+    assert (part[:3] + 0).tolist() == [220, 120, 130]
+    assert (inner + 0).tolist() == [130, 140]
+    inner[0] = 5
+    blob[:40].mutable_gpu_data()[13] = 6
+    assert (inner.tolist(), blob[11:15].tolist()) == ([5, 6], [120, 5, 6, 150])
 
 
 @pytest.mark.usefixtures("small")

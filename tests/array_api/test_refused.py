@@ -85,7 +85,9 @@ REFUSED: list[tuple[Any, ...]] = [
             xp.permute_dims(x, None); xp.repeat(x, 1.5); xp.repeat(x, x, axis=0)
         ValueError \(-1, -1\): xp.reshape(x, (-1, -1))
         ValueError copy=False: xp.reshape(x.T, (6,), copy=False)
-        ValueError: xp.squeeze(x, 0)
+        # The standard: a tuple of shifts requires a tuple of as many axes.
+        ValueError: xp.roll(x, (1, 1)); xp.roll(x, (1, 1), axis=0); xp.roll(x, (1,), axis=(0, 1));
+            xp.squeeze(x, 0)
         IndexError: xp.squeeze(x, 2)
         # The standard: the axis of squeeze is required.
         TypeError: xp.squeeze(x, None)
@@ -95,6 +97,8 @@ REFUSED: list[tuple[Any, ...]] = [
         # The standard: a number must be non-negative. NumPy treats a negative one as zero.
         ValueError at least 0, got -1: xp.tensordot(o(3, 3), o(3, 4), axes=-1)
         ValueError mismatch: xp.tensordot(o(3, 3), o(3, 4), axes=((0,), (0, 1)))
+        # The standard: each axis of a sequence must be unique.
+        ValueError each axis once: xp.tensordot(o(3, 3), o(3, 4), axes=((0, 0), (0, 1)))
         ValueError mismatch|not similar: xp.tensordot(o(3, 3), o(3, 4), axes=((0,), (1,)))
         ValueError size|dimension: xp.vecdot(o(3), o(1))
         ValueError expected mode "reduced" or "complete": linalg.qr(x, mode='r')
@@ -106,7 +110,7 @@ REFUSED: list[tuple[Any, ...]] = [
             linalg.solve(o(3), o(3)); linalg.solve(x, o(2))
         ValueError dimension: linalg.solve(o(3, 3), o())
         # The standard: an error if the axis does not have size 3 before broadcasting.
-        ValueError dimension: linalg.cross(o(2), o(2)); linalg.cross(o(3), o(1));
+        ValueError size 3|dimension: linalg.cross(o(2), o(2)); linalg.cross(o(3), o(1));
             linalg.cross(o(3, 4), o(3, 4)); linalg.outer(x, o(2)); linalg.outer(o(2), x);
             linalg.outer(o(), o(2))
         IndexError: linalg.cross(o(3), o(3), axis=-2)

@@ -204,12 +204,12 @@ def meshgrid(*arrays: Blob, indexing: Literal["xy", "ij"] = "xy") -> tuple[Blob,
 
 def tril(x: Blob, /, *, k: int = 0) -> Blob:
     """Return a copy of matrices with zeros above the `k`-th diagonal; 0 is the main one."""
-    return apply("tril", x, k=k)
+    return _triangle("tril", x, k)
 
 
 def triu(x: Blob, /, *, k: int = 0) -> Blob:
     """Return a copy of matrices with zeros below the `k`-th diagonal; 0 is the main one."""
-    return apply("triu", x, k=k)
+    return _triangle("triu", x, k)
 
 
 def _make(name: str, *args: Any, dtype: DType, device: OnDevice, **keywords: Any) -> Blob:
@@ -227,3 +227,10 @@ def _make(name: str, *args: Any, dtype: DType, device: OnDevice, **keywords: Any
     if not (home.owns(array) or can_adopt(array, home)):
         array = compute(home, home.copy, array)
     return fresh(Blob, array, home)
+
+
+def _triangle(name: str, x: Blob, k: int) -> Blob:
+    x = as_blob(name, x)
+    if len(x.shape) < 2:  # noqa: PLR2004  # a matrix has two axes
+        raise ValueError(f"{name} expects at least two axes, got shape {x.shape}")
+    return apply(name, x, k=k)

@@ -15,7 +15,7 @@ import numpy as np
 
 from syncblob._dtypes import as_dtype
 from syncblob._made_functions import defined_names
-from syncblob._shape import is_integer
+from syncblob._shape import canonical_axis, is_integer
 from syncblob.array_api._checks import require_blobs
 from syncblob.calls.elementwise import plans_of_kernel
 from syncblob.calls.namespace import apply, view
@@ -24,6 +24,8 @@ from syncblob.calls.operands import as_blob
 if TYPE_CHECKING:
     from syncblob._blob import Blob
     from syncblob.array_api._checks import Axes, DType
+
+_SPACE = 3
 
 
 class EigResult(NamedTuple):
@@ -74,8 +76,18 @@ def cholesky(x: Blob, /, *, upper: bool = False) -> Blob:
 
 
 def cross(x1: Blob, x2: Blob, /, *, axis: int = -1) -> Blob:
-    """Compute the cross product of vectors along an axis of size 3; the other axes broadcast."""
+    """Compute the cross product of vectors along an axis of size 3; the other axes broadcast.
+
+    Raises a ValueError for another size, an IndexError for an axis out of range.
+    """
     x1, x2 = require_blobs("cross", (x1, x2))
+    sizes = [x.shape[canonical_axis(axis, x.shape)] for x in (x1, x2)]
+    if sizes != [_SPACE, _SPACE]:
+        # CuPy accepts vectors of two elements.
+        raise ValueError(
+            f"cross expects axes of size {_SPACE}, and axis {axis} has sizes {sizes[0]} and "
+            f"{sizes[1]} in operands of shapes {x1.shape} and {x2.shape}"
+        )
     return apply("linalg.cross", x1, x2, axis=axis)
 
 
@@ -281,13 +293,27 @@ def tensordot(
     """Multiply two Blobs, not conjugated, and sum over some axes of both, which do not broadcast.
 
     `axes` is a number N for the last N of `x1` and the first N of `x2`, or two sequences of as many
-    axes. Raises a ValueError if the number is negative, or the sizes of two axes differ.
+    axes. Raises a ValueError if the number is negative, an axis is repeated, or the sizes of two
+    differ; an IndexError for an axis out of range.
     """
     x1, x2 = require_blobs("tensordot", (x1, x2))
-    if is_integer(axes) and axes < 0:  # type: ignore[operator]  # an integer here
+    if not is_integer(axes):
+        first, second = axes  # type: ignore[misc]  # no integer here
+        axes = _each_once(first, x1.shape), _each_once(second, x2.shape)
+    elif axes < 0:  # type: ignore[operator]  # an integer here
         # NumPy takes a negative number for 0.
         raise ValueError(f"tensordot expects a number of axes of at least 0, got {axes}")
     return apply("tensordot", x1, x2, axes=axes)
+
+
+def _each_once(axes: Sequence[int], shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return axes of a shape. CuPy accepts repeated ones."""
+    result = tuple(canonical_axis(axis, shape) for axis in axes)
+    if len(set(result)) < len(result):
+        raise ValueError(
+            f"tensordot sums over each axis once, got axes {tuple(axes)} of shape {shape}"
+        )
+    return result
 
 
 def trace(x: Blob, /, *, offset: int = 0, dtype: DType = None) -> Blob:

@@ -99,9 +99,12 @@ def roll(x: Blob, /, shift: int | tuple[int, ...], *, axis: Axes = None) -> Blob
     """Shift elements along axes; elements shifted beyond one end re-enter at the other.
 
     `shift` is the number of places, towards higher indices if positive: for all axes, or a tuple
-    with one for each of the tuple `axis`. `axis` None shifts the elements in C order, and restores
-    the shape.
+    with one for each of the tuple `axis`, else a ValueError. `axis` None shifts the elements in C
+    order, and restores the shape.
     """
+    # NumPy would broadcast the two; the standard requires equal lengths.
+    if isinstance(shift, tuple) and not (isinstance(axis, tuple) and len(axis) == len(shift)):
+        raise ValueError(f"expected a tuple of {len(shift)} axes, one for each shift, got {axis!r}")
     return apply("roll", x, shift=shift, axis=axis)
 
 

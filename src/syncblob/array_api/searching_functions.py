@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from syncblob._dtypes import SCALARS
 from syncblob.array_api._checks import as_array, require_indices
+from syncblob.blob.core import BlobCore
 from syncblob.calls.namespace import apply
 from syncblob.calls.operands import as_blob, refusal
 
@@ -42,6 +43,9 @@ def nonzero(x: Blob, /) -> tuple[Blob, ...]:
 
     On an accelerator this synchronizes, because the contents determine the shape of the results.
     """
+    x = as_blob("nonzero", x)
+    if not x.ndim:
+        raise ValueError("nonzero expects a Blob with axes, got shape (); reshape it to (1,)")
     return apply("nonzero", x)
 
 
@@ -63,6 +67,9 @@ def searchsorted(
     x1 = as_blob("searchsorted", x1, x2)
     if sorter is not None:
         sorter = require_indices("searchsorted", sorter, x1)
+    if side not in ("left", "right"):
+        # CuPy treats any other value as "left".
+        raise ValueError(f'expected side to be "left" or "right", got {side!r}')
     return apply(_searchsorted, x1, x2, sorter, side=side)
 
 
@@ -78,6 +85,8 @@ def where(condition: Blob, x1: Blob | complex, x2: Blob | complex, /) -> Blob:
     """
     if x1 is None or x2 is None:
         raise refusal("where", None)
+    if not isinstance(condition, BlobCore):
+        condition = as_blob("where", condition, x1, x2)  # type: ignore[unreachable]  # callers may have no types
     return apply(_where, condition, x1, x2)
 
 

@@ -179,7 +179,7 @@ class Home(ABC):
 
     @abstractmethod
     def allocate_host(self, nbytes: int, *, zeroed: bool = False) -> NDArray[np.uint8]:
-        """Return a host buffer of the kind that this accelerator copies fastest."""
+        """Return a host buffer of the kind that this home copies fastest."""
 
     def empty(self, shape: Any, dtype: Any) -> Any:
         """Return a new array with arbitrary contents. Call it by `compute`."""

@@ -33,7 +33,10 @@ _MAP_FIXED = 0x10
 
 @lru_cache(maxsize=1024)
 def size_class(nbytes: int) -> int:
-    """Return the size of the blocks for buffers of a size: at most an eighth more, or 512 bytes."""
+    """Return the size of the blocks for buffers of a size: at most an eighth more, or 512 bytes.
+
+    Cached: programs have few sizes.
+    """
     step = max(_UNIT, 1 << max(nbytes.bit_length() - 4, 0))
     return -(-nbytes // step) * step
 

@@ -100,6 +100,9 @@ CONST_VIEWS = frozenset(_named(f"{_CONST_VIEWS} broadcast_arrays diag meshgrid")
 
 # The parameters for indices, and for the array that they index.
 INDICES: dict[Callable[..., Any], tuple[str, str]] = {
+    np.choose: ("a", "choices"),
+    np.compress: ("condition", "a"),
+    np.extract: ("condition", "arr"),
     np.put: ("ind", "a"),
     np.put_along_axis: ("indices", "arr"),
     np.take: ("indices", "a"),

@@ -12,6 +12,7 @@ from unittest import mock
 
 import syncblob
 from syncblob._locks_lost_in_fork import _notified
+from syncblob.devices import accelerators_in_use
 from syncblob.devices.host import NumpyHome
 from syncblob.memory import operations
 from syncblob.transfers import followers, verify
@@ -35,7 +36,12 @@ def held():
     for _ in range(1 if getattr(sys, "_is_gil_enabled", lambda: True)() else 4):
         gc.collect()
     # References to what is gone are dropped now and then.
-    lists = _notified, followers, operations._keepers, *operations._residents.values()
+    lists = (
+        _notified,
+        followers,
+        operations._keepers,
+        *[home.residents for home in accelerators_in_use()],
+    )
     for known in (*lists, verify._watches):
         known.living()
     has_proc = _PROC.is_dir()

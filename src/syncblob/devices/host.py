@@ -127,6 +127,9 @@ class _Host(NumpyHome):
     # Not a property, because every export reads it.
     dlpack_device: tuple[int, int] = (DLPACK_CPU, 0)
 
+    def allocate_host(self, nbytes: int, *, zeroed: bool = False) -> NDArray[np.uint8]:
+        return self.allocate(nbytes, zeroed=zeroed)
+
     # NumPy's functions, which give large arrays aligned memory here.
 
     def empty(

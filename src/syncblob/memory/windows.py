@@ -16,14 +16,7 @@ from syncblob.devices import HOST, Side
 from syncblob.devices.base import WRITERS
 from syncblob.memory.buffers import Window
 from syncblob.memory.changes import Change, commit, plan
-from syncblob.memory.operations import (
-    NotNowError,
-    are_written,
-    is_written_elsewhere,
-    let_go,
-    pins,
-    reside,
-)
+from syncblob.memory.operations import NotNowError, are_written, is_written_elsewhere, let_go, pins
 from syncblob.memory.state_machine import CONST, MUTABLE, Access
 
 if TYPE_CHECKING:
@@ -65,7 +58,7 @@ def provide(
     if found is None and (ledger.shared or ledger.accelerator is None):
         found = ledger.share(side)
         if found is not None and side:
-            reside(ledger, ledger.homes[side])
+            ledger.homes[side].residents.add(ledger)  # type: ignore[attr-defined]  # an accelerator
     if found is not None or not side or ledger.moving or not divisible(ledger, ledger.home(side)):
         return found
     gone = ledger.within(side, start, stop)

@@ -18,7 +18,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial, partialmethod
+from functools import partial
 from operator import index
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
@@ -334,8 +334,11 @@ class SimulatedBackend(NumpyHome, Accelerator):
             counts[nbytes] += source.nbytes
         target[:] = source
 
-    upload = partialmethod(_copy, "uploads", "uploaded_bytes")
-    download = partialmethod(_copy, "downloads", "downloaded_bytes")
+    def upload(self, host: NDArray[np.uint8], buffer: NDArray[np.uint8]) -> None:
+        self._copy("uploads", "uploaded_bytes", host, buffer)
+
+    def download(self, buffer: NDArray[np.uint8], host: NDArray[np.uint8]) -> None:
+        self._copy("downloads", "downloaded_bytes", buffer, host)
 
     def reaches(self, other: object) -> bool:
         return isinstance(other, SimulatedBackend)

@@ -248,7 +248,17 @@ CREATION = (
     "m.full((LARGE, 1), 2.5)",
     "m.zeros_like(m.ones(LARGE))",
 )
-COPIES = ("m.astype(x[: LARGE // 2], 'complex128')", "x.copy()")
+OPERATIONS = (
+    "x + y",
+    "2 - x",
+    "m.reshape(x, (-1, 4)) * y[:4]",
+    "x + np.asarray(y)",
+    "np.add(x, y)",
+    "m.log1p(y)",
+    "m.reshape(x, (-1, 2)) @ m.reshape(y[:8], (4, 2)).T",
+    "m.astype(x[: LARGE // 2], 'complex128')",
+    "x.copy()",
+)
 
 
 def check_alignment(text: str, *arrays: np.ndarray) -> None:
@@ -275,6 +285,20 @@ def test_large_arrays_made_on_the_host_are_aligned(text: str) -> None:
         check_alignment(text)
 
 
-@pytest.mark.parametrize("text", COPIES)
-def test_large_copies_on_the_host_are_aligned(text: str) -> None:
-    check_alignment(text, np.arange(LARGE * 1.0))
+@pytest.mark.parametrize(
+    ("text", "guard"), [*((text, use_device) for text in OPERATIONS), ("x + y", xp.compute_only_on)]
+)
+def test_large_results_on_the_host_are_aligned(text: str, guard: Any) -> None:
+    with guard("cpu"):
+        check_alignment(text, np.arange(LARGE * 1.0), np.arange(LARGE, 0.0, -1))
+
+
+@pytest.mark.parametrize("name", ["acosh", "expm1", "log", "sign", "tanh"])
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+def test_corrected_functions_compute_the_same_in_large_arrays(name: str, dtype: str) -> None:
+    function, values = getattr(xp, name), [0.5, -0.0, 3, -2.5, np.inf, -np.inf, np.nan, -1]
+    few = Blob.asarray(np.array(values * 64, dtype), device="cpu")
+    many = xp.tile(few, (LARGE // few.size,))
+    with np.errstate(all="ignore"):
+        expected, result = function(few), function(many)
+    np.testing.assert_array_equal(result, xp.tile(expected, (many.size // few.size,)))

@@ -27,16 +27,6 @@ def _net() -> ModelFile:
     )
 
 
-def saved(name: str) -> Callable[[Path], dict[str, Any]]:
-    """Save a net, and do not open it."""
-
-    def make(folder: Path) -> dict[str, Any]:
-        save_model(_net(), folder / name)
-        return {"folder": folder}
-
-    return make
-
-
 def opened(name: str, *, edited: bool = False) -> Callable[[Path], dict[str, Any]]:
     """Save a net, open it, and edit it on the device."""
 
@@ -88,7 +78,7 @@ def _with_old_file(folder: Path, name: str) -> dict[str, Any]:
 OF_FILES: dict[str, Scenario] = {}
 for _name in ("net.caffemodel", "net.caffemodel.h5"):
     for _side in ("cpu_data", "gpu_data", "mutable_cpu_data"):
-        OF_FILES[f"{_side} of a lazy Blob, {_name}"] = Scenario(saved(_name), reads(_side, _name))
+        OF_FILES[f"{_side} of a lazy Blob, {_name}"] = Scenario(opened(_name), reads(_side, _name))
     OF_FILES[f"parts of a lazy Blob, {_name}"] = Scenario(opened(_name), reads_in_parts)
     OF_FILES[f"save unchanged, {_name}"] = Scenario(opened(_name), saves(_name))
     OF_FILES[f"save edited, {_name}"] = Scenario(opened(_name, edited=True), saves(_name))
@@ -97,10 +87,6 @@ for _name in ("net.caffemodel", "net.caffemodel.h5"):
     )
 OF_FILES["save in the other format"] = Scenario(
     opened("net.caffemodel", edited=True), saves("net.caffemodel.h5")
-)
-OF_FILES["write_blob"] = Scenario(
-    lambda folder: _with_old_file(folder, "a.binaryproto"),
-    lambda state: write_blob(state["a"], state["folder"] / "a.binaryproto"),
 )
 OF_FILES["write_blob and read_blob"] = Scenario(
     lambda folder: _with_old_file(folder, "a.binaryproto"),
@@ -114,5 +100,5 @@ for _extension in writable_extensions():
     if _extension in _NEED_TORCH and find_spec("torch") is None:
         continue
     OF_FILES[f"convert to {_extension}"] = Scenario(
-        saved("net.caffemodel"), converts("net.caffemodel", f"out{_extension}")
+        opened("net.caffemodel"), converts("net.caffemodel", f"out{_extension}")
     )

@@ -26,6 +26,7 @@ from syncblob.calls.operands import is_leaf, require_device_of, shape_only
 from syncblob.calls.results import array_beside, end_write, give, overwrite_by
 from syncblob.calls.tables import Rules, keeps_dtype, split_keys
 from syncblob.devices import HOST, supervisors
+from syncblob.devices.host import LARGE
 from syncblob.interop.adopt import array_in
 from syncblob.memory import CONST, MUTABLE, from_the_start
 from syncblob.memory.operations import leave_room, line
@@ -110,6 +111,11 @@ _SHAPE = """
 """
 _ASK = """
     if supervisors and not may_compute_directly(home, name):
+        return begin(like, {given})
+"""
+# Which gives a large result aligned memory.
+_ASK_IF_LARGE = """
+    if home is HOST and ({large}):
         return begin(like, {given})
 """
 _KEEP = """
@@ -293,6 +299,7 @@ class Plan:
             "operands": "".join([*owners, *(f"*items{n}, " for n in self._items)]),
             "apart": "".join(f" and result is not a{n}" for n in arrays),
             "check": f"check(native, a0, {own[-1]})" if in_place else "pass",
+            "large": " or ".join(f"a{n}.nbytes >= LARGE" for n in arrays),
             # Most kernels keep the common dtype.
             "same": "a0.dtype is a1.dtype or " * (own[-1] == "a1"),
             "other": "a1.dtype" if own[-1] == "a1" else f"type({own[-1]})",
@@ -316,6 +323,7 @@ class Plan:
             write = _KEEP * in_place + _WRITES[roles[target]]
             steps += [(_ASK, 0), (write, target), (_RETURN, target)]
         else:
+            steps += [(_ASK_IF_LARGE, 0)] * (self._rules.elementwise and not self._names)
             steps += [(_ASK, 0), (_CALL, 0), *((_ITEM, n) for n in self._items), (_GIVE, 0)]
         return "".join(step.format(n=n, x=names[n], **words) for step, n in steps)
 

@@ -136,7 +136,7 @@ def _plan_of_function(rules: tables.Rules, kinds: Kinds) -> Callable[..., Any]:
         elif function in tables.OF_ATTRIBUTES:
             # NumPy returns an attribute of its argument: of the Blob itself.
             return lambda _like, *values: rules.native(*values)
-        elif function in tables.VIEWS and "out" not in kinds:
+        elif function in (tables.VIEWS if rest else tables.VIEWS_OF_ONE) and "out" not in kinds:
             return _plan_of_view(rules, kinds)
         elif first == 0:
             rules = rules._replace(native=tables.METHODS.get(function, rules.native))
@@ -167,7 +167,7 @@ def _plan_by_shapes(rules: tables.Rules, kinds: Kinds) -> Callable[..., Any]:
 def _plan_of_view(rules: tables.Rules, kinds: Kinds) -> Callable[..., Any]:
     """Plan calls that make views of their first argument, a Blob; or that may copy, and read it."""
     function, (count, names) = rules.function, tables.split_keys(kinds)
-    axes = tables.VIEWS[function]
+    axes = tables.VIEWS_OF_ONE[function]
     first = [*kinds].index(tables.first_argument(function, range(count)))
     # Other Blobs stand for axes and numbers.
     numbers = [

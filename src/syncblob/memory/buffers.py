@@ -8,7 +8,7 @@ operating system gives its buffer memory page by page.
 from __future__ import annotations
 
 import itertools
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from functools import lru_cache
 from operator import attrgetter
 from types import MappingProxyType
@@ -110,6 +110,7 @@ def _homes(home: Home) -> tuple[Home, ...]:
 
 
 _START = attrgetter("start")
+_STOP = attrgetter("stop")
 _NO_PARTS: Any = MappingProxyType({})
 
 
@@ -209,12 +210,15 @@ class Buffers:
 
     def within(self, side: int, start: int, stop: int) -> list[Window]:
         """Return the windows of a side that overlap a range."""
-        return [each for each in self.windows(side) if each.start < stop and start < each.stop]
+        windows = self.windows(side)
+        first = bisect_right(windows, start, key=_STOP)
+        return [*windows[first : bisect_left(windows, stop, key=_START)]]
 
     def inside(self, side: int, start: int, stop: int) -> list[Window]:
         """Return the windows of a side that lie in a range."""
         windows = self.windows(side)
-        return [each for each in windows if start <= each.start and each.stop <= stop]
+        first = bisect_left(windows, start, key=_START)
+        return [*windows[first : bisect_right(windows, stop, key=_STOP)]]
 
     def containing(self, side: int, start: int, stop: int) -> Window | None:
         """Return the window of a side that contains a range; None if none does."""

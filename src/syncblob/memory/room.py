@@ -386,7 +386,7 @@ class MemoryRow(NamedTuple):
 
 
 class MemorySummary:
-    """The result of `memory_summary`, printed as a text.
+    """The result of `memory_summary`, printed as a text. A notebook shows a table.
 
     Attributes
     ----------
@@ -407,6 +407,16 @@ class MemorySummary:
         return "\n".join(lines)
 
     __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        """Return the table for a notebook."""
+        from html import escape  # slow to import, and only notebooks need it
+
+        table = "<tr><th>device</th><th>bytes</th><th>Blob</th><th>since</th><th>kept by</th></tr>"
+        for row in self.rows:
+            cells = row.device, human_bytes(row.nbytes), row.blob, row.line or "", row.holder
+            table += f"<tr>{''.join(f'<td>{escape(str(cell))}</td>' for cell in cells)}</tr>"
+        return f"<table>{table}</table>"
 
 
 def rows(home: Accelerator, reason: str = "") -> list[MemoryRow]:

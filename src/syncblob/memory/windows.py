@@ -6,6 +6,7 @@ Call the functions under the memory's lock.
 from __future__ import annotations
 
 import operator
+from bisect import bisect_left
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -126,8 +127,9 @@ def _enlarge(
         accelerator.settle(old.array)
         target = window.part(old.start, old.stop)
         accelerator.compute(operator.setitem, target, ..., old.array)
-    rest = [each for each in ledger.windows(side) if each not in replaced]
-    return tuple(sorted([*rest, window], key=operator.attrgetter("start"))), ()
+    windows = ledger.windows(side)
+    place = bisect_left(windows, change.start, key=operator.attrgetter("start"))
+    return (*windows[:place], window, *windows[place + len(replaced) :]), ()
 
 
 def holder_of(ledger: Ledger, side: Side, window: Window) -> str:

@@ -110,7 +110,7 @@ class Written:
     done = False
 
 
-def plan(  # the usual access is planned without a call
+def plan(  # noqa: C901  # the usual access is planned without a call
     ledger: Ledger,
     side: Side,
     access: Access,

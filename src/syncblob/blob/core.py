@@ -405,9 +405,12 @@ class BlobCore:
         if array is not None and (shortcut.writable or (not writes and shortcut.readable)):
             return array
         layout = self.known_layout or self.layout
-        if array is not None and shortcut is not NO_SHORTCUT:
-            # There is a buffer, and nearly always it stays.
-            held: Any = self.known_memory
+        held: Any = self.known_memory
+        if array is not None and (
+            shortcut.readable or not (shortcut is NO_SHORTCUT or held.aliased)
+        ):
+            # There is a buffer, and nearly always it stays. Beside an alias, a copy into it may not
+            # stay up to date, and below would be another.
             buffer = acquire(held, shortcut.side, access, layout, reason)
             ready = shortcut.writable if writes else shortcut.readable
             if ready and shortcut.buffer is buffer:

@@ -113,7 +113,7 @@ def _read(plan: Plan, values: Sequence[Any]) -> Any:
             operands[n] = loan.tensor
             lent.append((x, loan))
     if rest and not _lend(plan, operands, rest, lent):
-        return (_record if plan.others else _read_queued)(plan, values)
+        return _record(plan, values) if plan.others else _read_queued(plan, values)
     result = plan.compute(*operands)
     return result if not lent or _is_apart(result, lent) else give(result, lent, HOST, plan)
 

@@ -173,7 +173,9 @@ def private_array(blob: BlobCore, reason: str, dtype: Any = None, order: Any = "
     """Return the elements as an array of the Blob's home that is the caller's, in its dtype."""
     home = blob.home
     if home.plain and not supervisors:
-        array = blob.raw_array if blob.shortcut.readable else blob.current_array()
+        array = blob.raw_array
+        if not blob.shortcut.readable:
+            array = blob.current_array(reason if blob.layout.gapless else "")
         if array is not None:
             return home.astype(array, array.dtype if dtype is None else dtype, order)
     if dtype is None:

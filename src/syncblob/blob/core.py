@@ -11,6 +11,7 @@ out of date: its shortcut tells.
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
@@ -404,11 +405,15 @@ class BlobCore:
         if array is not None and (shortcut.writable or (not writes and shortcut.readable)):
             return array
         layout = self.known_layout or self.layout
-        if array is not None and shortcut.readable:
-            # Only other sides have to be told of the write.
-            held: Any = self.known_memory
+        held: Any = self.known_memory
+        if array is not None and (
+            shortcut.readable or not (shortcut is NO_SHORTCUT or held.aliased)
+        ):
+            # There is a buffer, and nearly always it stays. Beside an alias, a copy into it may not
+            # stay up to date, and below would be another.
             buffer = acquire(held, shortcut.side, access, layout, reason)
-            if shortcut.writable and shortcut.buffer is buffer:
+            ready = shortcut.writable if writes else shortcut.readable
+            if ready and shortcut.buffer is buffer:
                 return array
         memory = self.memory
         while True:
@@ -422,9 +427,19 @@ class BlobCore:
             if memory.holds(buffer, self.side, layout):
                 return array
 
-    def current_array(self) -> Any:
-        """Return `raw_array` if it can be read as it is, else None. Allocates nothing."""
+    def current_array(self, reason: str = "") -> Any:
+        """Return `raw_array` if it can be read as it is, else None. Allocates nothing.
+
+        `reason` is the name of an access that brings an existing array up to date. By default,
+        nothing is copied.
+        """
         shortcut, array = self.shortcut, self.raw_array
+        # Beside an alias, the copy may not stay up to date, and the caller would make another.
+        if reason and array is not None and not (shortcut.readable or self.memory.aliased):
+            # Without room, the caller begins again, with fewer arrays in use.
+            with suppress(MemoryError):
+                return self.array_in(self.home, CONST, reason)
+            return None
         if array is None or not shortcut.readable:
             shortcut, array = self._attach(self.memory, self.layout)
         return array if shortcut.readable else None
@@ -547,7 +562,12 @@ class BlobCore:
     @property
     def side(self) -> Side:
         """The side of this Blob's device in the memory of data."""
-        return Side.HOST if self.home is HOST else self.accelerator_side(self.memory)
+        home = self.home
+        if home is HOST:
+            return Side.HOST
+        memory = self.memory
+        # As `accelerator_side`, without a call.
+        return Side.ACCELERATOR if memory.device_home is home else memory.side_of(home)
 
     def accelerator_side(self, memory: SyncedMemory) -> Side:
         """Return the side of this Blob's accelerator in a memory of its.

@@ -22,7 +22,7 @@ from syncblob.calls.tables import Rules
 from syncblob.devices import HOST, home_of, supervisors
 from syncblob.devices.base import is_on_device
 from syncblob.interop.adopt import array_in
-from syncblob.memory import CONST, OVERWRITE, Head, Shortcut, acquire, compute, from_the_start
+from syncblob.memory import CONST, OVERWRITE, Shortcut, acquire, compute, from_the_start
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,9 +34,6 @@ _GETITEM = Rules("__getitem__", operator.getitem, operator.getitem)
 
 # The index of all elements.
 _EVERYTHING = (Ellipsis,)
-
-# The holders of bytes that the host and the first accelerator have.
-_BOTH = int(Head.SYNCED)
 
 # The types of numbers that NumPy assigns as they are.
 _NUMBERS = frozenset({bool, int, float, *(dtype.type for dtype in SUPPORTED if dtype.kind != "c")})
@@ -168,8 +165,10 @@ def _set_in_place(blob: BlobCore, index: Any, new: Any) -> bool:
     home, array = blob.home, blob.raw_array
     if not blob.shortcut.writable:
         held = blob.known_memory
-        # What the host and the first accelerator have is the usual case of shared contents.
-        if held is NO_MEMORY or (held is not None and held.spans.uniform == _BOTH):
+        if held is NO_MEMORY:
+            return False
+        holders = None if held is None else held.spans.uniform
+        if holders is not None and holders != 1 << blob.side:
             return False
         current = blob.current_array()
         array = current if blob.shortcut.writable else None
@@ -332,7 +331,7 @@ def _index_at_hand(home: Home, key: Any) -> Any:
             entry = x.raw_array
             if entry is None or not entry.ndim or x.home is not home:
                 return None
-            if not (x.shortcut.readable or x.current_array() is entry):
+            if not (x.shortcut.readable or x.current_array("__getitem__") is entry):
                 return None
             if kind is not tuple:
                 return entry
@@ -400,7 +399,7 @@ def _value_at_hand(blob: BlobCore, value: Any) -> Any:
         array = value.raw_array
         if array is None or value.home is not home:
             return None
-        if not (value.shortcut.readable or value.current_array() is array):
+        if not (value.shortcut.readable or value.current_array("__setitem__") is array):
             return None
     elif home is HOST:
         array = value if type(value) is np.ndarray else array_of_tensor(value, keep=False)

@@ -231,6 +231,8 @@ class Views(Copies, NdarrayMethods):
 
     def ravel(self, order: Any = "C") -> Self:
         """Return the elements along one axis; a view if they are contiguous in that order."""
+        if order == "C" and self.layout.contiguous:
+            return self.reshape(-1)
         return self._call(np.ravel, order=order)
 
     def flatten(self, order: Literal["C", "F", "A", "K"] = "C") -> Self:

@@ -119,7 +119,7 @@ _ASK_IF_LARGE = """
         return begin(like, {given})
 """
 _KEEP = """
-    if not keeps_dtype(native, a0.dtype, {other}):
+    if not ({same}keeps_dtype(native, a0.dtype, {other})):
         return begin(like, {given})
 """
 _CALL = """
@@ -300,6 +300,8 @@ class Plan:
             "apart": "".join(f" and result is not a{n}" for n in arrays),
             "check": f"check(native, a0, {own[-1]})" if in_place else "pass",
             "large": " or ".join(f"a{n}.nbytes >= LARGE" for n in arrays),
+            # Most kernels keep the common dtype.
+            "same": "a0.dtype is a1.dtype or " * (own[-1] == "a1"),
             "other": "a1.dtype" if own[-1] == "a1" else f"type({own[-1]})",
         }
         words["compute"] = f"native({words['call']})"

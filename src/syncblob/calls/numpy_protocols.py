@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def array_ufunc(like: Any, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
     """Compute a ufunc, or one of its methods; NumPy calls this as ``__array_ufunc__``."""
-    plans = _UFUNCS[ufunc, method]
+    plans = _CALLS[ufunc] if method == "__call__" else _METHODS[ufunc, method]
     if not kwargs:
         # Most have one or two, and `map` takes time.
         match inputs:
@@ -247,5 +247,6 @@ def _view_of(x: Any, array: Any, view: Any, const: bool) -> Any:
     return blob
 
 
-_UFUNCS = plans_by_function(_rules_of_ufunc)
+_CALLS = plans_by_function(lambda ufunc: _rules_of_ufunc((ufunc, "__call__")))
+_METHODS = plans_by_function(_rules_of_ufunc)
 _FUNCTIONS = plans_by_function(_rules_of_function)

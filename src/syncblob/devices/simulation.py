@@ -18,7 +18,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial, partialmethod
+from functools import partial
 from operator import index
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
@@ -56,6 +56,23 @@ def _shortage(message: str, nbytes: int) -> MemoryError:
     error = MemoryError(message)
     vars(error)[NEEDED] = nbytes
     return error
+
+
+def _copy_and_count(count: str, nbytes: str) -> Any:
+    """Return a method that copies and counts, after the computations in shared memory."""
+
+    def copy(self: SimulatedBackend, source: NDArray[np.uint8], target: NDArray[np.uint8]) -> None:
+        if self._last is not None:
+            self._last.wait()
+        with self._lock.held:
+            if self._countdowns:
+                self._count_down("transfer")
+            counts = vars(self)
+            counts[count] += 1
+            counts[nbytes] += source.nbytes
+        target[:] = source
+
+    return copy
 
 
 class SimulatedBackend(NumpyHome, Accelerator):
@@ -320,22 +337,9 @@ class SimulatedBackend(NumpyHome, Accelerator):
             self.host_allocations += 1
         return super().allocate(nbytes, zeroed=zeroed)
 
-    def _copy(
-        self, count: str, nbytes: str, source: NDArray[np.uint8], target: NDArray[np.uint8]
-    ) -> None:
-        """Copy and count, after the computations in shared memory."""
-        if self._last is not None:
-            self._last.wait()
-        with self._lock.held:
-            if self._countdowns:
-                self._count_down("transfer")
-            counts = vars(self)
-            counts[count] += 1
-            counts[nbytes] += source.nbytes
-        target[:] = source
-
-    upload = partialmethod(_copy, "uploads", "uploaded_bytes")
-    download = partialmethod(_copy, "downloads", "downloaded_bytes")
+    upload = _copy_and_count("uploads", "uploaded_bytes")
+    download = _copy_and_count("downloads", "downloaded_bytes")
+    _copy_from_peer = _copy_and_count("peer_copies", "peer_bytes")
 
     def reaches(self, other: object) -> bool:
         return isinstance(other, SimulatedBackend)
@@ -346,7 +350,7 @@ class SimulatedBackend(NumpyHome, Accelerator):
         """Copy from another device; from another simulated one without the host."""
         if self.reaches(other):
             other.finish(contents)
-            self._copy("peer_copies", "peer_bytes", contents, buffer)
+            self._copy_from_peer(contents, buffer)
         else:
             super().copy_from(other, contents, buffer)
 

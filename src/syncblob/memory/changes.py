@@ -26,6 +26,7 @@ from syncblob.memory.state_machine import (
     COPY,
     INITIAL,
     MUTABLE,
+    NOTHING,
     OVERWRITE,
     TABLE,
     Access,
@@ -109,7 +110,7 @@ class Written:
     done = False
 
 
-def plan(  # the usual access is planned without a call
+def plan(  # noqa: C901  # the usual access is planned without a call
     ledger: Ledger,
     side: Side,
     access: Access,
@@ -134,6 +135,11 @@ def plan(  # the usual access is planned without a call
         # The first access allocates and fills a whole buffer.
         changed = 0, nbytes
         after = Spans.whole(nbytes, mine if initial or writes else before.holders[0] | mine)
+    elif before.uniform is not None and pair and not loans.live and start < stop:
+        # As `plan_access`, without its calls.
+        brings, holders = TABLE[before.uniform][COLUMNS[side] + access]
+        pieces = () if brings is NOTHING else (Run(start, stop, before.uniform),)
+        after = before.put(start, stop, holders)
     else:
         # Bytes that an alias writes during the copy must be copied again.
         writers = () if writes or not loans.live else loans.writers(start, stop)

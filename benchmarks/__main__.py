@@ -1,7 +1,5 @@
 """Run the benchmarks: ``python -m benchmarks [GROUP ...] [--json FILE]``."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path

@@ -3,12 +3,10 @@
 One thread, float32. The libraries run the same calls in turn.
 """
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import Any
 
-from benchmarks.calls import function, on_both_sides, one_thread
+from benchmarks.calls import function, on_both_sides, torch_of_one_thread
 from benchmarks.rows import Goal, Measured, Row
 from benchmarks.timing import Timer
 from syncblob import Blob
@@ -17,14 +15,8 @@ RIVALS = {"NumPy": "numpy", "torch": "torch", "array-api-strict": "array_api_str
 SMALL, LARGE = "1 element", "1000000 elements"
 SECTIONS = {
     "the call itself": (
-        "zeros(1)",
-        "asarray(a)",
-        "v[10:20]",
-        "v[0]",
-        "m[1, 2, 3]",
-        "reshape(v, (10, 10))",
-        "float(x)",
-        "matmul(s, s)",
+        *("zeros(1)", "asarray(a)", "v[10:20]", "v[0]", "m[1, 2, 3]", "reshape(v, (10, 10))"),
+        *("float(x)", "matmul(s, s)"),
     ),
     SMALL: ("add(a, b)", "a + 1.0", "exp(a)", "a += b", "sum(a)", "a[indices]", "a[mask]"),
 }
@@ -55,7 +47,7 @@ def measure(timer: Timer) -> Measured:
             libraries[name] = import_module(module)
         except ImportError:
             notes.append(f"{name} is not installed: it is not compared")
-    with one_thread(libraries.get("torch")):
+    with torch_of_one_thread():
         for section, texts in SECTIONS.items():
             size = 1_000_000 if section == LARGE and not timer.brief else 1
             found = {name: names(xp, size) for name, xp in libraries.items()}

@@ -1,7 +1,5 @@
 """Calls to time, written as text: the text names the row, and it is what runs."""
 
-from __future__ import annotations
-
 import contextlib
 import gc
 import sys
@@ -145,13 +143,16 @@ def traced(make: Callable[[], object]) -> tuple[int, int]:
 
 
 @contextlib.contextmanager
-def one_thread(torch: Any) -> Iterator[None]:
-    """Let torch, if there is one, use one thread: with several, their waits would be measured."""
-    threads = torch.get_num_threads() if torch else 0
-    if torch:
-        torch.set_num_threads(1)
+def torch_of_one_thread() -> Iterator[Any]:
+    """Give torch, or None, with one thread: with several, their waits would be measured."""
     try:
-        yield
+        import torch  # a rival that may be missing
+    except ImportError:
+        yield None
+        return
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield torch
     finally:
-        if torch:
-            torch.set_num_threads(threads)
+        torch.set_num_threads(threads)

@@ -5,8 +5,6 @@ Blobs. An element must move if a step reads it on a side that its newest value h
 for each such value.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field

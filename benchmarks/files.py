@@ -1,7 +1,5 @@
 """Opening, reading and writing a model file of 240 MB, in time and memory."""
 
-from __future__ import annotations
-
 import os
 import tempfile
 from functools import partial

@@ -1,7 +1,5 @@
 """The time of ``import syncblob`` and of ``import numpy``, in new processes."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The cost of handing an array to another library, without a transfer."""
 
-from __future__ import annotations
-
 from importlib.util import find_spec
 from types import SimpleNamespace
 from typing import Any

@@ -1,7 +1,5 @@
 """Files of 1 GiB and nets of 16,000 layers: rows, tensors, differences, and how work grows."""
 
-from __future__ import annotations
-
 import contextlib
 import copy
 import gc

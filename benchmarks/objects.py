@@ -1,7 +1,5 @@
 """Many small objects: the bytes that each takes, and the time to make, use and unpickle them."""
 
-from __future__ import annotations
-
 import pickle
 import statistics
 import time
@@ -10,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.calls import one_thread, traced
+from benchmarks.calls import torch_of_one_thread, traced
 from benchmarks.rows import Goal, Measured, Row
 from benchmarks.timing import Timer
 from syncblob import Blob
@@ -29,11 +27,7 @@ NOTE = (
 
 def measure(timer: Timer) -> Measured:
     """Measure Blobs, ndarrays and tensors side by side."""
-    try:
-        import torch  # a library that may be missing
-    except ImportError:
-        torch = None
-    with one_thread(torch):
+    with torch_of_one_thread() as torch:
         return Measured([*_bytes(timer), *_times(timer, torch)], [NOTE])
 
 

@@ -9,8 +9,6 @@ A call that moves bytes each time, such as one with an ndarray on a device, is c
 copies alone. NumPy's own time for the call is not subtracted.
 """
 
-from __future__ import annotations
-
 import re
 import statistics
 import warnings
@@ -22,7 +20,7 @@ from typing import Any
 import numpy as np
 
 import syncblob as xp
-from benchmarks.calls import as_blob, copying, function, one_thread, package_calls
+from benchmarks.calls import as_blob, copying, function, package_calls, torch_of_one_thread
 from benchmarks.rows import Cell, Goal, Measured, Row, Unit
 from benchmarks.timing import Timer
 from syncblob import Blob, record_transfers
@@ -108,35 +106,21 @@ OTHER_CALLS = _calls(
     """
 )
 # On arrays of a million elements, and slices of them.
-LARGE_CALLS = (
-    "x + y",
-    "x += o",
-    "x.sum()",
-    "np.sqrt(x)",
-    "x[100:900] + 1",
-    "x[::2] * y[::2]",
-    "x[:, 100:900].sum()",
-    "x[100:900] = y[100:900]",
-    "x[:, 100:900] = 0",
-    "x[10:20] + y[10:20]",
+LARGE_CALLS = _calls(
+    """
+    x + y; x += o; x.sum(); np.sqrt(x); x[100:900] + 1; x[::2] * y[::2]; x[:, 100:900].sum();
+    x[100:900] = y[100:900]; x[:, 100:900] = 0; x[10:20] + y[10:20]
+    """
 )
-# Calls, and the Blobs that the other side writes before each, so that a call has to copy.
-AFTER_THE_OTHER_SIDE = {
-    "x + y": "y",
-    "x += o": "o",
-    "x[...] = y": "y",
-    "x[2:4] = 1": "x",
-    "x.copy()": "x",
-    "x.sum()": "x",
-    "x[i]": "i",
-    "float(x[1, 1])": "x",
-    "np.asarray(x)": "x",
-    "np.add(x, y, out=z)": "y",
-    "np.clip(x, 0, 1, out=z)": "xz",
-    "np.concatenate([x, y])": "y",
-    "xp.take(x, i, axis=0)": "x",
-    "torch.add(x, y)": "y",
-}
+# Calls, and behind the arrow the Blobs that the other side writes before each, so that it copies.
+AFTER_THE_OTHER_SIDE = _calls(
+    """
+    x + y -> y; x += o -> o; x[...] = y -> y; x[2:4] = 1 -> x; x.copy() -> x; x.sum() -> x;
+    x[i] -> i; float(x[1, 1]) -> x; np.asarray(x) -> x; np.add(x, y, out=z) -> y;
+    np.clip(x, 0, 1, out=z) -> xz; np.concatenate([x, y]) -> y; xp.take(x, i, axis=0) -> x;
+    torch.add(x, y) -> y
+    """
+)
 NOTES = (
     "numbers are the time in that of NumPy, or for PyTorch's functions in that of tensors",
     "*above* is the time above NumPy's or a tensor's, in calls of `np.add`",
@@ -197,12 +181,9 @@ def operands(
 def measure(timer: Timer) -> Measured:
     """Time all calls, on the host and on the simulated device."""
     notes = list(NOTES)
-    try:
-        import torch  # a rival that may be missing
-    except ImportError:
-        torch = None
-        notes.append("torch is not installed: its calls are not timed")
-    with one_thread(torch), warnings.catch_warnings(action="ignore"):
+    with torch_of_one_thread() as torch, warnings.catch_warnings(action="ignore"):
+        if not torch:
+            notes.append("torch is not installed: its calls are not timed")
         tables = Tables(timer, torch)
         rows = tables.beside("NumPy", "ordinary calls", CALLS)
         rows += tables.beside("torch", "PyTorch's functions", TORCH_CALLS)

@@ -1,7 +1,5 @@
 """Programs on both sides, run in all ways: bytes moved, compared with the minimum, and time."""
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial

@@ -1,7 +1,5 @@
 """Programs that alternate between host and device: whole ones, and ones on parts of an array."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache, partial
 from typing import Any

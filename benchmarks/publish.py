@@ -5,8 +5,6 @@ the files of results it makes the tables in ``docs/performance.md`` and
 ``docs/performance-tables.md``. No figure there is written by hand.
 """
 
-from __future__ import annotations
-
 import argparse
 import re
 from collections.abc import Mapping, Sequence

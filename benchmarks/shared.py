@@ -1,7 +1,5 @@
 """Steps on the host and on a device in turn, on one array in memory that both share."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any

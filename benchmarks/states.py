@@ -10,8 +10,6 @@ All states are timed in turn, in short samples. The fast ones of many samples co
 work on the machine only adds time.
 """
 
-from __future__ import annotations
-
 import statistics
 import warnings
 from collections.abc import Callable, Iterator
@@ -25,7 +23,7 @@ from typing import Any
 import numpy as np
 
 import syncblob as xp
-from benchmarks.calls import function, one_thread
+from benchmarks.calls import function, torch_of_one_thread
 from benchmarks.rows import Cell, Goal, Measured, Row
 from benchmarks.timing import Timer
 from syncblob import (
@@ -258,12 +256,10 @@ class Operands:
 def measure(timer: Timer) -> Measured:
     """Time all calls in all states, on the host and on the simulated device."""
     notes = list(NOTES)
-    try:
-        import torch  # a library that may be missing
-    except ImportError:
-        torch = None
-        notes.append("torch is not installed: its functions are not timed")
-    with one_thread(torch), warnings.catch_warnings(action="error", category=StaleAliasWarning):
+    errors = warnings.catch_warnings(action="error", category=StaleAliasWarning)
+    with torch_of_one_thread() as torch, errors:
+        if not torch:
+            notes.append("torch is not installed: its functions are not timed")
         rows = [row for device in DEVICES for row in device_rows(timer, device, torch)]
     return Measured(rows, notes)
 

@@ -1,7 +1,5 @@
 """An array that is larger than the memory of its device, doubled there in parts, and its rivals."""
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Tables of results as Markdown, for a terminal and for the documentation."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from itertools import compress, groupby
 

@@ -1,7 +1,5 @@
 """Timing in turn, so that a drift in the speed of the machine affects all calls alike."""
 
-from __future__ import annotations
-
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence

@@ -4,8 +4,6 @@ On a GPU, the bare copy is ``cudaMemcpyAsync`` between page-locked and device me
 the simulated device, whose transfers are copies in memory, is compared with ``np.copyto``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import nullcontext
 from functools import partial

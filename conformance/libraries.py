@@ -4,8 +4,6 @@ Their test configuration names the array libraries that they know. A patch is a 
 source of one of its modules, made in memory when the module is imported: see `library_plugin`.
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import NamedTuple

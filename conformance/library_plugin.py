@@ -6,8 +6,6 @@ of other libraries than those in `LIBRARIES` are deselected.
 Tests that are run again find another `Blob.__iter__`: see `AGAIN_VARIABLE`.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -1,7 +1,5 @@
 """Run a project's own tests of array libraries on syncblob, and on array-api-strict beside it."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys

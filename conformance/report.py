@@ -1,7 +1,5 @@
 """Reports of runs of pytest: counts, what did not pass, and what is wrong."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

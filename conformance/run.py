@@ -4,8 +4,6 @@ With ``--suite-of``, run the tests of a library that computes with arrays of any
 status is 0 if the suite passes, 1 if it does not, and 2 if it could not run.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

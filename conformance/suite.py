@@ -1,7 +1,5 @@
 """The array API test suite: finding it, cloning it, and checking its commits."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

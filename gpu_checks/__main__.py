@@ -1,21 +1,17 @@
 """Check syncblob on a machine with an NVIDIA GPU: ``.ci/gpu --out FOLDER``."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import signal
 import sys
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gpu_checks.packing import PackError, carried_suite, pack, unpack
 from gpu_checks.running import ROOT, Record, kill_all, run_jobs
 from gpu_checks.steps import LIMIT, STEPS, Context, chosen, make_jobs, process_environment
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 WARNING = (
     "A MODEL OF CUDA, AND NO GPU: what passes here is proved about our use of streams, and nothing "

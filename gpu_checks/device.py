@@ -1,7 +1,5 @@
 """Work on a CUDA device, or on the model of one, for the probes and the random programs."""
 
-from __future__ import annotations
-
 import sys
 from functools import cache
 from typing import Any

@@ -3,21 +3,17 @@
 Each query is independent: a failure is recorded and does not affect the others.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from benchmarks.machine import describe_machine, installed
 from gpu_checks.device import warm_up
 from gpu_checks.packing import CARRIED, THERE
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 def compute_sanitizer() -> str | None:

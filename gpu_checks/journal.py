@@ -3,16 +3,13 @@
 It appends lines of JSON to the file ``$SYNCBLOB_JOURNAL``. `summary` reads what is there.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    import pytest
+import pytest
 
 _MOST = 100
 

@@ -4,8 +4,6 @@
 of missing packages are unpacked into a separate folder. Nothing is installed.
 """
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess
@@ -19,34 +17,12 @@ ROOT = Path(__file__).resolve().parents[1]
 # Packages that such a machine has.
 THERE = ("numpy", "cupy", "torch", "pytest", "hypothesis", "protobuf")
 # Packages to carry, with all their dependencies.
-CARRIED = (
-    "array-api-compat",
-    "array-api-strict",
-    "pytest-timeout",
-    "pytest-xdist",
-    "execnet",
-    "pytest-json-report",
-    "pytest-metadata",
-    "ndindex",
-    "sybil",
-    "ml-dtypes",
-    "rich",
-    "markdown-it-py",
-    "mdurl",
-    "pygments",
-    "myst-parser",
-    "mdit-py-plugins",
-    "docutils",
-    "pyyaml",
-    "jinja2",
-    "markupsafe",
-    "array-api-extra",
-    "einops",
-    "safetensors",
-    "h5py",
-    "typing-extensions",
-    "scipy",
-)
+CARRIED = """
+    array-api-compat array-api-strict array-api-extra pytest-timeout pytest-xdist execnet
+    pytest-json-report pytest-metadata ndindex sybil ml-dtypes rich markdown-it-py mdurl pygments
+    myst-parser mdit-py-plugins docutils pyyaml jinja2 markupsafe einops safetensors h5py
+    typing-extensions scipy
+""".split()  # noqa: SIM905  # reads best as words
 
 PYTHON = "3.12"
 PLATFORMS = tuple(
@@ -65,19 +41,10 @@ class PackError(Exception):
 def pack(folder: Path, suite: Path) -> list[str]:
     """Make the folder to carry; return lines that describe its contents.
 
-    Parameters
-    ----------
-    folder
-        A new or empty folder.
-    suite
-        A checkout of the pinned conformance suite, with the specification in it.
-
-    Raises
-    ------
-    PackError
-        If the folder has files, or a wheel is not available.
-    conformance.suite.SuiteError
-        If the suite is not the pinned one.
+    `folder`: a new or empty folder.
+    `suite`: a checkout of the pinned conformance suite, with the specification in it.
+    PackError: if the folder has files, or a wheel is not available.
+    conformance.suite.SuiteError: if the suite is not the pinned one.
     """
     from conformance.suite import SPECIFICATION_FOLDER, check_suite, write_commits
 
@@ -123,12 +90,7 @@ def unpack(folder: Path) -> tuple[Path, list[str]]:
     """Unpack the wheels of missing packages; return the folder for the path, and their names.
 
     They are unpacked into the carried folder. What another Python may have unpacked there before is
-    replaced: it has other packages missing.
-
-    Raises
-    ------
-    PackError
-        If `folder` was not made by `pack`.
+    replaced: it has other packages missing. PackError: if `folder` was not made by `pack`.
     """
     wheels = [path for path in sorted((folder / _WHEELS).glob("*.whl")) if _is_missing(path.name)]
     if not wheels:

@@ -1,7 +1,5 @@
 """Runs jobs with time limits, goes on after a failure, and writes results immediately."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
@@ -9,15 +7,13 @@ import signal
 import subprocess
 import threading
 import time
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from gpu_checks.journal import summary
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 ROOT = Path(__file__).resolve().parents[1]
 # The time for a process over its limit to write its results.
@@ -29,20 +25,12 @@ _running: set[subprocess.Popen[bytes]] = set()
 class Job(NamedTuple):
     """A process.
 
-    Attributes
-    ----------
-    step, name
-        The step that it belongs to, and its name in the step.
-    command
-        The command to run; empty if it cannot run here.
-    seconds
-        The time limit.
-    found
-        The file that it writes: JSON, or a journal of tests (``.jsonl``). None if it writes none.
-    environment
-        Additional variables.
-    why
-        Why it cannot run here.
+    `step`, `name`: the step that it belongs to, and its name in the step.
+    `command`: the command to run; empty if it cannot run here.
+    `seconds`: the time limit.
+    `found`: the file that it writes, if it does: JSON, or a journal of tests (``.jsonl``).
+    `environment`: additional variables.
+    `why`: why it cannot run here.
     """
 
     step: str
@@ -62,14 +50,9 @@ class Job(NamedTuple):
 class Record:
     """The results so far, in ``summary.json``; the output of each job has its own file beside it.
 
-    Parameters
-    ----------
-    folder
-        The folder of the files.
-    about
-        The head of the summary.
-    jobs
-        The jobs, which count as not run until they begin.
+    `folder`: the folder of the files.
+    `about`: the head of the summary.
+    `jobs`: the jobs, which count as not run until they begin.
     """
 
     def __init__(self, folder: Path, about: dict[str, Any], jobs: Sequence[Job]) -> None:
@@ -113,18 +96,11 @@ def run_jobs(
 ) -> bool:
     """Run jobs; return whether none has failed.
 
-    Parameters
-    ----------
-    jobs
-        The jobs, in order.
-    record
-        Receives all results.
-    environment
-        The environment of the processes.
-    limit
-        The time limit for all of them, in seconds. Jobs without time left are not run.
-    together
-        The number of jobs of a step that run at the same time; by default 1.
+    `jobs`: the jobs, in order.
+    `record`: receives all results.
+    `environment`: the environment of the processes.
+    `limit`: the time limit for all of them, in seconds. Jobs without time left are not run.
+    `together`: the number of jobs of a step that run at the same time; by default 1.
     """
     end = time.monotonic() + limit
 

@@ -1,21 +1,16 @@
 """The jobs of the command, the most informative first."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import re
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from gpu_checks.environment import compute_sanitizer
 from gpu_checks.running import ROOT, Job
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
 
 # In the order in which they run.
 STEPS = (
@@ -40,16 +35,10 @@ _PER_THREAD = {"CUPY_CUDA_PER_THREAD_DEFAULT_STREAM": "1"}
 class Context:
     """The options that the jobs depend on.
 
-    Attributes
-    ----------
-    out
-        The folder for results.
-    suite
-        The conformance suite; None lets `conformance/run.py` look for it.
-    model
-        ``"lazy"`` or ``"eager"`` for a trial on the model, without a GPU; None for CUDA.
-    processes
-        The number of processes for tests, and of probes at the same time.
+    `out`: the folder for results.
+    `suite`: the conformance suite; None lets `conformance/run.py` look for it.
+    `model`: ``"lazy"`` or ``"eager"`` for a trial on the model, without a GPU; None for CUDA.
+    `processes`: the number of processes for tests, and of probes at the same time.
     """
 
     out: Path
@@ -78,12 +67,7 @@ def chosen(text: str, jobs: Sequence[Job]) -> list[Job]:
     """Return the jobs that a text selects, such as ``"probes,transfers"``; all if it is empty.
 
     Its parts are names of steps or of jobs, as in ``probes/test_forks``, or patterns with ``*``.
-    The jobs are in the order of the parts.
-
-    Raises
-    ------
-    ValueError
-        If a part selects nothing.
+    The jobs are in the order of the parts. ValueError: if a part selects nothing.
     """
     found: dict[str, Job] = {}
     for part in filter(None, map(str.strip, text.split(","))):

@@ -12,7 +12,7 @@ PACKAGE = ROOT / "src" / "syncblob"
 MODULES = sorted(path for path in PACKAGE.rglob("*.py") if "_pb" not in path.parts)
 
 
-def first_line(path: Path) -> str:
+def first_line(path):
     """Return the first line of a module's docstring, which says what the module does."""
     return (ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "").partition("\n")[0]
 

@@ -1,14 +1,11 @@
 """Docstrings: their examples run, and the reference pages show every public name."""
 
-from __future__ import annotations
-
 import doctest
 import importlib
 import inspect
 import pkgutil
 import re
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
@@ -45,7 +42,7 @@ DIRECTIVE = re.compile(
 )
 
 
-def shown_on_reference_pages() -> set[str]:
+def shown_on_reference_pages():
     """Return the full names on the reference pages, with a * for all public names of a module."""
     shown = set()
     for page in REFERENCE.glob("*.md"):
@@ -61,7 +58,7 @@ def shown_on_reference_pages() -> set[str]:
     return shown
 
 
-def imported(name: str) -> ModuleType:
+def imported(name):
     """Import one of our modules; skip the test if it needs a library that is not installed."""
     try:
         return importlib.import_module(name)
@@ -72,13 +69,13 @@ def imported(name: str) -> ModuleType:
 
 
 @pytest.mark.parametrize("name", ["syncblob", *MODULES])
-def test_examples_run(name: str) -> None:
+def test_examples_run(name):
     failed, _ = doctest.testmod(imported(name), optionflags=doctest.ELLIPSIS)
     assert failed == 0
 
 
 @pytest.mark.parametrize("name", PUBLIC)
-def test_the_reference_shows_every_public_name(name: str) -> None:
+def test_the_reference_shows_every_public_name(name):
     shown = shown_on_reference_pages()
     if f"{name}.*" not in shown:
         modules = {"linalg", "fft"}  # they are in PUBLIC themselves
@@ -88,14 +85,14 @@ def test_the_reference_shows_every_public_name(name: str) -> None:
         assert {f"{name}.{one}" for one in names} - shown == set()
 
 
-def test_the_reference_shows_every_public_member_of_blob() -> None:
+def test_the_reference_shows_every_public_member_of_blob():
     names = {name for name in dir(syncblob.Blob) if not name.startswith("_")}
     # Some only raise an AttributeError that says what to use instead.
     public = {f"syncblob.Blob.{name}" for name in names - OF_BLOB.keys()}
     assert public - shown_on_reference_pages() == set()
 
 
-def test_every_public_member_of_a_class_is_described() -> None:
+def test_every_public_member_of_a_class_is_described():
     """It has a docstring, which the reference shows, or the docstring of its class names it."""
     undescribed = [
         f"{value.__name__}.{name}"

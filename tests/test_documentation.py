@@ -1,7 +1,5 @@
 """Pages of the documentation: each block is run or says why not, and each page is linked."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 
@@ -18,7 +16,7 @@ RUN = {"python", "console"}
 REASON = re.compile(r"<!-- (not run: |skip: next |command ).+ -->")
 
 
-def blocks(page: Path):
+def blocks(page):
     """Yield the language of each block of a page, and the line before the block."""
     closing, before = None, ""
     for line in page.read_text(encoding="utf-8").splitlines():

@@ -1,7 +1,5 @@
 """The timeline of a log."""
 
-from __future__ import annotations
-
 import linecache
 
 import numpy as np
@@ -21,7 +19,7 @@ from matplotlib.figure import Figure  # noqa: E402  # optional
 BLUE, VERMILION, GREEN, GREY = "#0072b2", "#d55e00", "#009e73", "#808080"
 
 
-def transfer(direction: str, start: float, seconds: float = 1e-5, **rest) -> Transfer:
+def transfer(direction, start, seconds=1e-5, **rest):
     line = SourceLine("/home/user/prog.py", rest.pop("lineno", 1))
     rest = {"nbytes": 4000, "reason": "gpu_data", "device": simulated_device(0), **rest}
     return Transfer(direction, seconds=seconds, line=line, start=start, **rest)
@@ -96,7 +94,7 @@ def test_each_line_of_code_has_a_row_with_its_text(drawn, monkeypatch):
     assert len(set(bars(axes, BLUE)[:, 1])) == 2
 
 
-def operation(start: float, seconds: float, lineno: int = 1, name: str = "multiply") -> Operation:
+def operation(start, seconds, lineno=1, name="multiply"):
     line = SourceLine("/home/user/prog.py", lineno)
     return Operation(name, Device("simulated"), line, start, seconds)
 

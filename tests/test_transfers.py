@@ -1,30 +1,26 @@
 """The log: what it records, and which line it names."""
 
-from __future__ import annotations
-
 import logging
 import operator
 import re
 import statistics
 import sys
-import threading
 import time
 from collections import Counter
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
+from call_texts import functions, texts
 from in_threads import in_threads
 
 import syncblob
 from syncblob import Blob, TransferGuardError, max_transfers, no_transfers, record_transfers
 from syncblob import simulated as simulated_backend
-from syncblob.devices import SimulatedBackend, supervisors
+from syncblob.devices import supervisors
 from syncblob.devices.base import Push
 
 
-def at_gpu() -> Blob:
+def at_gpu():
     blob = Blob((2, 3), device="simulated")
     blob.mutable_gpu_data()[...] = 1
     return blob
@@ -52,12 +48,10 @@ def at_gpu() -> Blob:
         (lambda blob: blob.on("cpu").prefetch(), "prefetch", 0, 24),
     ],
 )
-def test_a_transfer_names_its_reason_its_bytes_and_is_the_users(
-    access: object, reason: str, offset: int, nbytes: int
-) -> None:
+def test_a_transfer_names_its_reason_its_bytes_and_is_the_users(access, reason, offset, nbytes):
     blob = at_gpu()
     with record_transfers() as log:
-        access(blob)  # type: ignore[operator]  # parametrised functions
+        access(blob)
     (transfer,) = log
     assert transfer.reason == reason
     assert transfer.direction == "download"
@@ -73,7 +67,7 @@ def test_a_transfer_names_its_reason_its_bytes_and_is_the_users(
 
 
 @pytest.mark.usefixtures("exact_parts")
-def test_each_copy_of_a_part_is_an_entry_of_its_own() -> None:
+def test_each_copy_of_a_part_is_an_entry_of_its_own():
     blob = at_gpu()
     blob.name = "weights"
     with record_transfers() as log:
@@ -99,13 +93,13 @@ def test_each_copy_of_a_part_is_an_entry_of_its_own() -> None:
         Counter,
     ],
 )
-def test_a_line_of_the_standard_library_is_not_the_users(call: Callable[[Blob], Any]) -> None:
+def test_a_line_of_the_standard_library_is_not_the_users(call):
     with record_transfers() as log:
         call(at_gpu()[0])
     assert log[0].line.filename == __file__
 
 
-def test_a_transfer_names_who_makes_it_necessary_at_each_access() -> None:
+def test_a_transfer_names_who_makes_it_necessary_at_each_access():
     blob = Blob(3, device="simulated")
     alias = np.from_dlpack(blob.cpu)
     exposed = Blob.asarray(np.zeros(3, "f4"))
@@ -129,7 +123,7 @@ def test_a_transfer_names_who_makes_it_necessary_at_each_access() -> None:
     assert log.to_dict()["transfers"][0]["because"] == aliased.because
 
 
-def test_logs_nest_and_see_only_what_happens_inside() -> None:
+def test_logs_nest_and_see_only_what_happens_inside():
     blob = at_gpu()
     with record_transfers() as outer:
         blob.cpu_data()
@@ -141,35 +135,31 @@ def test_logs_nest_and_see_only_what_happens_inside() -> None:
     assert (len(outer), len(inner)) == (2, 1)
 
 
-def test_other_threads_are_recorded_too() -> None:
+def test_other_threads_are_recorded_too():
     blob = at_gpu()
     with record_transfers() as log:
         in_threads(blob.cpu_data)
     assert log.downloads == 1
 
 
-def test_a_failed_transfer_is_not_recorded(simulated: object) -> None:
+def test_a_failed_transfer_is_not_recorded(simulated):
     blob = at_gpu()
-    with (
-        record_transfers() as log,
-        simulated.failing(transfer=1),  # type: ignore[attr-defined]  # the fixture's backend
-        pytest.raises(RuntimeError),
-    ):
+    with record_transfers() as log, simulated.failing(transfer=1), pytest.raises(RuntimeError):
         blob.cpu_data()
     assert len(log) == 0
 
 
-OPERANDS = {
-    "x1 + x2": lambda on_device, on_host: on_device + on_host,
-    "x2 * x1": lambda on_device, on_host: on_host * on_device,
-    "add": syncblob.add,
-    "concat": lambda on_device, on_host: syncblob.concat([on_device, on_host]),
-    "np.where": lambda on_device, on_host: np.where(on_device > 0, on_device, on_host),
-}
+OPERANDS = functions(
+    """
+    x + y; y * x; syncblob.add(x, y); syncblob.concat([x, y]); np.where(x > 0, x, y)
+    """,
+    "x, y",
+    globals(),
+)
 
 
 @pytest.mark.parametrize("operation", OPERANDS)
-def test_an_operand_on_the_host_is_used_on_the_accelerator_alone(operation: str) -> None:
+def test_an_operand_on_the_host_is_used_on_the_accelerator_alone(operation):
     on_device, on_host = syncblob.ones(10, device="simulated"), syncblob.ones(10)
     exposed = syncblob.asarray(np.ones(10))
     for operand, uploads in (on_host, 1), (exposed, 5):
@@ -179,7 +169,7 @@ def test_an_operand_on_the_host_is_used_on_the_accelerator_alone(operation: str)
         assert (log.uploads, log.downloads, log.avoided) == (uploads, 0, 0)
 
 
-def test_an_operand_that_the_host_uses_too_is_what_is_avoided() -> None:
+def test_an_operand_that_the_host_uses_too_is_what_is_avoided():
     on_device, on_host = syncblob.ones(10, device="simulated"), syncblob.ones(10)
     with record_transfers() as log:
         for _ in range(5):
@@ -201,7 +191,7 @@ KEYS = {
 
 
 @pytest.mark.parametrize("key", [*KEYS, "a tensor"])
-def test_an_array_that_a_blob_is_indexed_by_is_uploaded(key: str) -> None:
+def test_an_array_that_a_blob_is_indexed_by_is_uploaded(key):
     expected, index = np.arange(6.0).reshape(2, 3), KEYS.get(key, INDICES)
     count = 2 if isinstance(index, tuple) else 1
     given = pytest.importorskip("torch").tensor(INDICES) if key == "a tensor" else index
@@ -228,7 +218,7 @@ def test_an_array_that_a_blob_is_indexed_by_is_uploaded(key: str) -> None:
         on_host[given] = 1
 
 
-def test_a_blob_on_another_device_that_a_blob_is_indexed_by_moves_only_there() -> None:
+def test_a_blob_on_another_device_that_a_blob_is_indexed_by_moves_only_there():
     blob = Blob.asarray(np.arange(4.0), device="cpu")
     key = Blob.asarray([2, 0], device="simulated")
     with no_transfers():
@@ -238,7 +228,7 @@ def test_a_blob_on_another_device_that_a_blob_is_indexed_by_moves_only_there() -
     assert [t.reason for t in log][:2] == ["to_device", "__getitem__"]
 
 
-def test_what_is_wrong_with_an_index_is_found_before_it_moves() -> None:
+def test_what_is_wrong_with_an_index_is_found_before_it_moves():
     blob = Blob((2, 3), device="simulated")
     blob.overwrite_gpu_data()[...] = 1
     with record_transfers() as log:
@@ -251,7 +241,7 @@ def test_what_is_wrong_with_an_index_is_found_before_it_moves() -> None:
     assert len(log) == 0
 
 
-def test_of_a_push_the_log_tells_when_it_arrived(gate: threading.Event) -> None:
+def test_of_a_push_the_log_tells_when_it_arrived(gate):
     blob = Blob(3, device="simulated")
     blob.mutable_cpu_data()[...] = 1
     with record_transfers() as log, record_transfers() as other:
@@ -272,9 +262,7 @@ def test_of_a_push_the_log_tells_when_it_arrived(gate: threading.Event) -> None:
     assert arrived == [first.arrived, None]
 
 
-def test_a_device_need_not_tell_when_a_push_arrived(
-    simulated: SimulatedBackend, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_device_need_not_tell_when_a_push_arrived(simulated, monkeypatch):
     blob = Blob(3, device="simulated")
     blob.mutable_cpu_data()[...] = 1
     push = type(simulated.push(np.ones(1, "u1"), np.ones(1, "u1"), None))
@@ -285,7 +273,7 @@ def test_a_device_need_not_tell_when_a_push_arrived(
     assert log[0].arrived is None
 
 
-def test_an_upload_that_fails_later_arrives_too(simulated: SimulatedBackend) -> None:
+def test_an_upload_that_fails_later_arrives_too(simulated):
     blob = Blob(3, device="simulated")
     blob.mutable_cpu_data()[...] = 1
     with record_transfers() as log, simulated.failing(transfer=1):
@@ -298,36 +286,27 @@ def test_an_upload_that_fails_later_arrives_too(simulated: SimulatedBackend) -> 
 # --- operations ----------------------------------------------------------------------------------
 
 
-def assigned(blob: Blob) -> None:
-    blob[0] = 3
-
-
-def added(blob: Blob) -> None:
-    blob += 1
-
-
-OPERATIONS: dict[str, tuple[Callable[[Blob], object], str]] = {
-    "operator": (lambda blob: blob + blob, "add"),
-    "with a number": (lambda blob: blob * 2, "multiply"),
-    "with an array": (lambda blob: blob - np.ones((2, 3), "f4"), "subtract"),
-    "unary": (lambda blob: -blob, "negative"),
-    "in place": (added, "add"),
-    "ufunc": (np.sin, "sin"),
-    "out": (lambda blob: np.multiply(blob, 2, out=blob), "multiply"),
-    "function": (lambda blob: np.concatenate([blob, blob]), "concatenate"),
-    "namespace": (syncblob.sum, "sum"),
-    "creation": (lambda blob: syncblob.zeros(3, device=blob.device), "zeros"),
-    "assignment": (assigned, "setitem"),
-    "index": (lambda blob: blob[syncblob.asarray([1], device=blob.device)], "getitem"),
-    "astype": (lambda blob: blob.astype("f8"), "astype"),
-    "caffe": (lambda blob: blob.scale_data(2), "scale"),
-}
+# Each with the name that is recorded.
+OPERATIONS = dict(
+    row.split(" -> ")
+    for row in texts(
+        """
+        blob + blob -> add; blob * 2 -> multiply; blob - np.ones((2, 3), 'f4') -> subtract;
+        -blob -> negative; operator.iadd(blob, 1) -> add; np.sin(blob) -> sin;
+        np.multiply(blob, 2, out=blob) -> multiply; np.concatenate([blob, blob]) -> concatenate;
+        syncblob.sum(blob) -> sum; syncblob.zeros(3, device=blob.device) -> zeros;
+        operator.setitem(blob, 0, 3) -> setitem;
+        blob[syncblob.asarray([1], device=blob.device)] -> getitem; blob.astype('f8') -> astype;
+        blob.scale_data(2) -> scale
+        """
+    )
+)
 
 
 @pytest.mark.parametrize("device", ["cpu", "simulated:0"])
-@pytest.mark.parametrize("name", OPERATIONS)
-def test_an_operation_is_recorded_with_device_line_and_time(name: str, device: str) -> None:
-    operation, recorded = OPERATIONS[name]
+@pytest.mark.parametrize("text", OPERATIONS)
+def test_an_operation_is_recorded_with_device_line_and_time(text, device):
+    (operation,) = functions(text, "blob", globals()).values()
     blob = Blob((2, 3), device=device)
     # A memory in use, and a result of a computation.
     blob[...] = 1
@@ -336,7 +315,7 @@ def test_an_operation_is_recorded_with_device_line_and_time(name: str, device: s
         with record_transfers(operations=True) as log:
             operation(target)
         end = time.perf_counter()
-        (found,) = [one for one in log.operations if one.name == recorded]
+        (found,) = [one for one in log.operations if one.name == OPERATIONS[text]]
         assert found.device == device
         assert found.line.filename == __file__
         assert start <= found.start <= found.start + found.seconds <= end
@@ -346,7 +325,7 @@ def test_an_operation_is_recorded_with_device_line_and_time(name: str, device: s
     assert log.operations == [] == log.to_dict()["operations"]
 
 
-def test_an_operation_of_torch_is_recorded() -> None:
+def test_an_operation_of_torch_is_recorded():
     torch = pytest.importorskip("torch", reason="torch is one of the consumers")
     blob = at_gpu()
     with record_transfers(operations=True) as log:
@@ -356,7 +335,7 @@ def test_an_operation_of_torch_is_recorded() -> None:
     assert found.line.text == "torch.nn.functional.relu(blob)"
 
 
-def test_what_fails_and_what_runs_outside_is_no_operation() -> None:
+def test_what_fails_and_what_runs_outside_is_no_operation():
     blob = at_gpu()
     with record_transfers(operations=True) as log:
         with pytest.raises(ValueError, match="shape"):
@@ -370,7 +349,7 @@ def test_what_fails_and_what_runs_outside_is_no_operation() -> None:
     assert not supervisors
 
 
-def test_operations_give_the_same_results_and_transfers_while_they_are_recorded() -> None:
+def test_operations_give_the_same_results_and_transfers_while_they_are_recorded():
     found = []
     for operations in (False, True):
         blob = at_gpu()
@@ -383,7 +362,7 @@ def test_operations_give_the_same_results_and_transfers_while_they_are_recorded(
     assert found[0] == found[1]
 
 
-def test_a_summary_tells_named_memories_apart() -> None:
+def test_a_summary_tells_named_memories_apart():
     blobs = [Blob(3, device="simulated", name=name) for name in ("weights", "bias")]
     for blob in blobs:
         blob.mutable_cpu_data()[...] = 1
@@ -395,7 +374,7 @@ def test_a_summary_tells_named_memories_apart() -> None:
         assert re.search(f"1 x upload, 12 bytes of {name} in [0-9.]+ ms, for gpu_data", summary)
 
 
-def test_many_small_transfers_of_a_line_are_reported() -> None:
+def test_many_small_transfers_of_a_line_are_reported():
     blob, rows = Blob((32, 8), device="simulated"), Blob((32, 2048), device="simulated")
     for each in (blob, rows):
         each.mutable_gpu_data()[...] = 1
@@ -418,7 +397,7 @@ def test_many_small_transfers_of_a_line_are_reported() -> None:
     assert log.to_dict()["problems"] == [{**found._asdict(), "lines": [str(line)]}]
 
 
-def test_a_log_may_keep_only_the_last_transfers(simulated: SimulatedBackend) -> None:
+def test_a_log_may_keep_only_the_last_transfers(simulated):
     blob = Blob(3, device="simulated")
     with record_transfers(last=3, operations=True) as log:
         for _ in range(5):
@@ -436,7 +415,7 @@ def test_a_log_may_keep_only_the_last_transfers(simulated: SimulatedBackend) -> 
         record_transfers(last=0)
 
 
-def test_evictions_before_the_transfers_of_a_log_are_forgotten_with_them() -> None:
+def test_evictions_before_the_transfers_of_a_log_are_forgotten_with_them():
     blob = Blob(3, device="simulated")
     blob.mutable_cpu_data()
     with record_transfers(last=4) as log:
@@ -454,15 +433,15 @@ def test_evictions_before_the_transfers_of_a_log_are_forgotten_with_them() -> No
 
 
 @pytest.mark.parametrize("context", [record_transfers, lambda: max_transfers(1000)])
-def test_a_small_transfer_takes_few_more_steps_in_a_log_or_a_guard(context: Any) -> None:
+def test_a_small_transfer_takes_few_more_steps_in_a_log_or_a_guard(context):
     blob = Blob(3, device="simulated")
     steps = 0
 
-    def count(*_: object) -> None:
+    def count(*_):
         nonlocal steps
         steps += 1
 
-    def measured() -> int:
+    def measured():
         nonlocal steps
         for _ in range(3):
             steps = 0

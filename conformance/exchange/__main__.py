@@ -6,8 +6,6 @@ written to `results`, and the page is written anew. With ``--compare``, nothing 
 has changed is shown, and the exit status is 1 if something has.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

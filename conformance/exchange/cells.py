@@ -1,7 +1,5 @@
 """The cells of the measurement: dtypes, layouts, states and forms of a Blob, as data."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Extension modules that adapters compile, for libraries of C++."""
 
-from __future__ import annotations
-
 import hashlib
 import importlib
 import subprocess

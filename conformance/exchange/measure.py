@@ -5,8 +5,6 @@ before it, so that the driver knows which cell has ended the process. It leaves 
 cells, and those that are like the SKIPPED ones.
 """
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import inspect
@@ -29,6 +27,7 @@ from unittest import mock
 import numpy as np
 
 import syncblob
+from benchmarks.calls import function
 from conformance.exchange.cells import DTYPES, FORMS, NAME, STATES, Given, array_in, layouts_of
 from syncblob import Blob
 from syncblob.arrays import dlpack_capsules
@@ -46,11 +45,11 @@ class Adapter:
     `module`: the module. Its docstring names the library. REQUIRES lists what pip installs, and
         GROUP is the environment. TAKES lists the calls, with the Blob as `b`. ADVICE, if there is
         one, says what to do about its traps.
-    `back`: ``back(x)`` returns the ndarray of what a call has returned; `numpy.asarray` by default.
-    `write`: ``write(x)`` writes one into all elements; None if the library cannot. ASSIGNS stands
-        for ``x[...] = 1``.
-    `make`: ``make(array)`` returns an array of the library with the contents of an ndarray, over
-        its memory if it can; None if it has no arrays.
+    `back`: returns the ndarray of what a call has returned, by the text of BACK; `numpy.asarray`
+        by default.
+    `write`: writes one into all elements of it, by WRITE; None if the library cannot.
+    `make`: returns an array of the library with the contents of the ndarray `array`, over its
+        memory if it can, by MAKE; None if it has no arrays.
     `one_axis`: ONE_AXIS, the calls that take arrays with one axis; the others get two.
     """
 
@@ -58,15 +57,18 @@ class Adapter:
         self.module: ModuleType = importlib.import_module(f"conformance.exchange.adapters.{name}")
         names = vars(self.module)
         self.takes: list[str] = names["TAKES"]
-        self.back: Callable[[Any], Any] = names.get("back", np.asarray)
-        self.write: Callable[[Any], Any] | None = names.get("write")
-        if names.get("ASSIGNS"):
-            self.write = lambda x: x.__setitem__(..., 1)
-        self.make: Callable[[Any], Any] | None = names.get("make")
+        self.back: Callable[[Any], Any] = self._function("BACK", "x") or np.asarray
+        self.write = self._function("WRITE", "x")
+        self.make = self._function("MAKE", "array")
         self.operators: tuple[str, ...] = OPERATORS if names.get("OPERATORS", self.make) else ()
         self.one_axis: list[str] = names.get("ONE_AXIS", [])
         # What arrays of the library have.
         self.ndim = self.ndim_of(self.takes[0])
+
+    def _function(self, name: str, parameter: str) -> Callable[[Any], Any] | None:
+        """Return the text of a name of the module, if there is one, as a function."""
+        text = vars(self.module).get(name)
+        return text and function(text, vars(self.module), parameter)
 
     def versions(self) -> dict[str, str]:
         """Return the versions of the library, of NumPy and of Python."""

@@ -1,7 +1,5 @@
 """The page that is made of the results, docs/exchange.md."""
 
-from __future__ import annotations
-
 import ast
 import json
 import re

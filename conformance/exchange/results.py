@@ -1,7 +1,5 @@
 """The results of a library: what is our fault, and a compact form for the file of results."""
 
-from __future__ import annotations
-
 import itertools
 from collections import defaultdict
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,5 @@
 """What the probes share: CuPy or the model, Blobs in a state, and work that starts late."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

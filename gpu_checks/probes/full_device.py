@@ -4,8 +4,6 @@ On a GPU, an array takes all but a few GiB of its memory, so CUDA itself refuses
 tests must run alone. On the model, a limit takes the place of the array.
 """
 
-from __future__ import annotations
-
 import gc
 import threading
 

@@ -1,7 +1,5 @@
 """CUDA graphs: what is refused while one is captured, and what is left good."""
 
-from __future__ import annotations
-
 import gc
 import threading
 

@@ -1,7 +1,5 @@
 """Protocols: what libraries call, what they get, and in which order their work runs."""
 
-from __future__ import annotations
-
 import warnings
 
 import syncblob

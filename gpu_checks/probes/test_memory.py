@@ -1,7 +1,5 @@
 """Memory: page-locked memory and its cache, failures, CuPy's other allocators."""
 
-from __future__ import annotations
-
 import gc
 import resource
 

@@ -1,7 +1,5 @@
 """Processes and threads: forks, exit, host callbacks."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Order: kernels on streams that syncblob does not know, last uses, pushes, zeros."""
 
-from __future__ import annotations
-
 import gc
 
 import numpy as np

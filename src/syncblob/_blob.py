@@ -190,7 +190,7 @@ class Blob(Operators, Views, Replacements, CaffeMath, Creation):
 
         Stale aliases are called stale, and arrays that have become read-only are named, with the
         lines that made them so. Transfers nothing. The result prints as a table; ``str`` of it is
-        the text.
+        the text. If parts are newest on different sides, it has a line of blocks for each side.
         """
         return Explanation(self)
 
@@ -584,6 +584,10 @@ class Blob(Operators, Views, Replacements, CaffeMath, Creation):
         `repr` with the reason.
         """
         return text.values_of(self)
+
+    def _repr_html_(self) -> str:
+        """Draw `explain` in a notebook, with the values that the host holds. Transfers nothing."""
+        return self.explain().draw(text.values_on_host(self))
 
     # --- array libraries; reading protocols take the const path, writing ones the mutable path ---
 

@@ -16,12 +16,9 @@ from syncblob._weak_list import WeakList
 _notified = WeakList()
 
 
-def notify(forked: Any) -> None:
-    """Call an object's ``after_fork()`` in every forked child, as long as the object lives.
-
-    No other thread exists there yet.
-    """
-    _notified.add(forked)
+# Lets an object's ``after_fork()`` be called in every forked child, as long as the object lives. No
+# other thread exists there yet.
+notify: Callable[[object], None] = _notified.add
 
 
 def is_lost(lock: threading.RLock) -> bool:

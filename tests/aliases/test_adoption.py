@@ -1,14 +1,10 @@
 """Effects of adoption, and of the end of an exposure, on live aliases."""
 
-from __future__ import annotations
-
 import itertools
 import sys
 import warnings
 from contextlib import suppress
 from pathlib import Path
-from types import FrameType
-from typing import Any
 
 import numpy as np
 import pytest
@@ -27,13 +23,13 @@ WHOLE = Layout.raw(COUNT)
 READS = {Side.HOST: "cpu_data", Side.ACCELERATOR: "gpu_data"}
 
 
-def at(side: Side, value: int = 1) -> SyncedMemory:
+def at(side, value=1):
     memory = SyncedMemory(COUNT, device="simulated")
     getattr(memory, f"overwrite_{READS[side]}")()[:] = value
     return memory
 
 
-def adopt(memory: SyncedMemory, side: Side, value: int) -> Any:
+def adopt(memory, side, value):
     array = np.full(COUNT, value, np.uint8)
     with warnings.catch_warnings(action="ignore", category=StaleAliasWarning):
         (memory.set_cpu_data if side is Side.HOST else memory.set_gpu_data)(array)
@@ -41,7 +37,7 @@ def adopt(memory: SyncedMemory, side: Side, value: int) -> Any:
 
 
 @pytest.mark.parametrize("side", Side)
-def test_an_alias_of_a_buffer_that_was_replaced_is_of_no_concern_any_more(side: Side) -> None:
+def test_an_alias_of_a_buffer_that_was_replaced_is_of_no_concern_any_more(side):
     memory = at(side)
     alias = memory.export(side, Access.MUTABLE, WHOLE, "test", "NumPy")
     array = adopt(memory, side, 5)
@@ -57,7 +53,7 @@ def test_an_alias_of_a_buffer_that_was_replaced_is_of_no_concern_any_more(side: 
 
 @pytest.mark.parametrize("side", Side)
 @pytest.mark.parametrize("exposed", Side)
-def test_adoption_ends_the_exposure_of_both_sides(side: Side, exposed: Side) -> None:
+def test_adoption_ends_the_exposure_of_both_sides(side, exposed):
     memory = at(side)
     expose(memory, exposed, shared=True)
     adopt(memory, side, 5)
@@ -73,14 +69,12 @@ def test_adoption_ends_the_exposure_of_both_sides(side: Side, exposed: Side) -> 
 
 
 @pytest.mark.parametrize("side", Side)
-def test_an_adoption_that_is_interrupted_gives_borrows_back_their_right_to_write(
-    monkeypatch: pytest.MonkeyPatch, side: Side
-) -> None:
+def test_an_adoption_that_is_interrupted_gives_borrows_back_their_right_to_write(monkeypatch, side):
     memory = at(Side.HOST)
     borrow = memory.mutable_cpu_data()
     revoke = Loans.revoke
 
-    def interrupted(loans: Loans, *args: Any, **kwargs: Any) -> None:
+    def interrupted(loans, *args, **kwargs):
         revoke(loans, *args, **kwargs)
         assert not borrow.flags.writeable
         raise KeyboardInterrupt
@@ -95,36 +89,36 @@ def test_an_adoption_that_is_interrupted_gives_borrows_back_their_right_to_write
     assert memory.cpu_data().tolist() == memory.gpu_data().tolist() == [5] * COUNT
 
 
-def adopted(array: np.ndarray[Any, Any]) -> Blob:
+def adopted(array):
     return syncblob.asarray(array, device="cpu").on("simulated")
 
 
-def promised(array: np.ndarray[Any, Any]) -> Blob:
+def promised(array):
     blob = adopted(array)
     blob.assume_unaliased()
     return blob
 
 
-def refreshed(array: np.ndarray[Any, Any]) -> Blob:
+def refreshed(array):
     blob = adopted(array)
     blob.refresh()
     return blob
 
 
-def written_on_the_other_side(array: np.ndarray[Any, Any]) -> Blob:
+def written_on_the_other_side(array):
     blob = adopted(array)
     blob += 0
     return blob
 
 
-def set_as_host_data(array: np.ndarray[Any, Any]) -> Blob:
+def set_as_host_data(array):
     blob = Blob(array.shape, dtype=array.dtype, device="simulated")
     blob.set_cpu_data(array)
     return blob
 
 
 @pytest.mark.parametrize("make", [promised, refreshed, written_on_the_other_side, set_as_host_data])
-def test_an_adopted_array_stays_and_sees_later_writes(make: Any) -> None:
+def test_an_adopted_array_stays_and_sees_later_writes(make):
     array = np.ones(COUNT)
     blob = make(array)
     with pytest.raises(BufferError, match=r"the host side, which is an adopted array.*use a copy"):
@@ -137,7 +131,7 @@ def test_an_adopted_array_stays_and_sees_later_writes(make: Any) -> None:
     assert copy.evict("cpu") == array.nbytes
 
 
-def test_an_adopted_array_of_a_device_stays_there() -> None:
+def test_an_adopted_array_of_a_device_stays_there():
     array = np.ones(COUNT, np.float32)
     blob = Blob(COUNT, device="simulated")
     blob.set_gpu_data(array)
@@ -149,7 +143,7 @@ def test_an_adopted_array_of_a_device_stays_there() -> None:
     assert array.tolist() == [2] * COUNT
 
 
-def seen_without_the_lock(memory: SyncedMemory) -> set[int]:
+def seen_without_the_lock(memory):
     """Return the values that readers without the lock find, in all bytes and on both sides."""
     found = set()
     for side in Side:
@@ -164,17 +158,17 @@ def seen_without_the_lock(memory: SyncedMemory) -> set[int]:
 @pytest.mark.parametrize("rest", [Head.HEAD_AT_CPU, Head.HEAD_AT_GPU, Head.SYNCED])
 @pytest.mark.parametrize("side", Side)
 def test_at_each_step_of_an_adoption_readers_find_the_old_contents_or_the_new_and_no_mixture(
-    side: Side, first: Head, rest: Head
-) -> None:
+    side, first, rest
+):
     memory = at(Side.HOST)
     for head, layout in ((first, Layout.raw(1)), (rest, Layout.raw(COUNT - 1, 1))):
         if head is not Head.HEAD_AT_CPU:
             access = Access.CONST if head is Head.SYNCED else Access.MUTABLE
             memory.lend(Side.ACCELERATOR, access, layout, "use")
     package = str(Path(syncblob.__file__).parent)
-    seen: list[set[int]] = []
+    seen = []
 
-    def trace(frame: FrameType, _event: str, _argument: object) -> Any:
+    def trace(frame, _event, _argument):
         if not frame.f_code.co_filename.startswith(package):
             return None
         seen.append(seen_without_the_lock(memory))
@@ -192,17 +186,17 @@ def test_at_each_step_of_an_adoption_readers_find_the_old_contents_or_the_new_an
 
 # Of an interrupt in a generator that ends.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_an_adoption_that_is_interrupted_is_made_or_not() -> None:
+def test_an_adoption_that_is_interrupted_is_made_or_not():
     outcomes = set()
     for place in itertools.count():
         blob = Blob(8, device="simulated")
         blob[...] = 3
         blob.resize(4)
 
-        def interrupt() -> None:
+        def interrupt():
             raise KeyboardInterrupt
 
-        def replace(blob: Blob = blob) -> None:
+        def replace(blob=blob):
             with suppress(KeyboardInterrupt):
                 blob.set_cpu_data(np.full(4, 9, np.float32))
 

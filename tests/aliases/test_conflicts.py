@@ -1,12 +1,8 @@
 """Actions that make a live alias stale warn first. If the warning is an error, nothing changes."""
 
-from __future__ import annotations
-
 import gc
 import warnings
 import weakref
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +13,7 @@ from syncblob import Blob, Head, StaleAliasWarning, simulated
 torch = pytest.importorskip("torch", reason="torch is one of the consumers")
 
 
-def made() -> Blob:
+def made():
     """Make a Blob on the host that is bound to an accelerator."""
     blob = Blob(4, device="cpu")
     blob.memory.side_of(simulated(0))
@@ -25,7 +21,7 @@ def made() -> Blob:
     return blob
 
 
-CONFLICTS: dict[str, Callable[[Blob], Any]] = {
+CONFLICTS = {
     "mutable_gpu_data": lambda blob: blob.mutable_gpu_data(),
     "overwrite_gpu_data": lambda blob: blob.overwrite_gpu_data(),
     "adoption": lambda blob: blob.set_cpu_data(np.zeros(4, "f4")),
@@ -39,7 +35,7 @@ CONFLICTS: dict[str, Callable[[Blob], Any]] = {
 
 
 @pytest.mark.parametrize("name", CONFLICTS)
-def test_it_warns_at_the_line_of_the_user_and_names_the_line_of_the_alias(name: str) -> None:
+def test_it_warns_at_the_line_of_the_user_and_names_the_line_of_the_alias(name):
     blob = made()
     tensor = torch.from_dlpack(blob)
     with pytest.warns(StaleAliasWarning) as caught:
@@ -54,7 +50,7 @@ def test_it_warns_at_the_line_of_the_user_and_names_the_line_of_the_alias(name: 
 
 
 @pytest.mark.parametrize("name", CONFLICTS)
-def test_under_an_error_filter_nothing_has_changed(name: str) -> None:
+def test_under_an_error_filter_nothing_has_changed(name):
     blob = made()
     tensor = torch.from_dlpack(blob)
     memory = blob.memory
@@ -66,7 +62,7 @@ def test_under_an_error_filter_nothing_has_changed(name: str) -> None:
     assert blob.gpu_data().tolist() == [9, 2, 3, 4]
 
 
-def test_every_kind_of_alias_is_named() -> None:
+def test_every_kind_of_alias_is_named():
     blob = made()
     kept = [np.asarray(blob.cpu), np.from_dlpack(blob), torch.as_tensor(blob)]
     with pytest.warns(StaleAliasWarning) as caught:
@@ -82,7 +78,7 @@ def test_every_kind_of_alias_is_named() -> None:
     assert len(many) == 5
 
 
-def test_the_line_is_the_users_also_through_library_wrappers() -> None:
+def test_the_line_is_the_users_also_through_library_wrappers():
     blob = made()
     tensor = torch.asarray(blob)
     with pytest.warns(StaleAliasWarning) as caught:
@@ -94,7 +90,7 @@ def test_the_line_is_the_users_also_through_library_wrappers() -> None:
 
 @pytest.mark.filterwarnings("ignore::syncblob.StaleAliasWarning")
 @pytest.mark.parametrize("name", CONFLICTS)
-def test_what_was_warned_of_keeps_nothing_alive(name: str) -> None:
+def test_what_was_warned_of_keeps_nothing_alive(name):
     gc.collect()
     gc.disable()
     try:
@@ -108,15 +104,13 @@ def test_what_was_warned_of_keeps_nothing_alive(name: str) -> None:
         gc.enable()
 
 
-def test_a_growing_resize_warns_of_both_memories_without_holding_a_lock(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_growing_resize_warns_of_both_memories_without_holding_a_lock(monkeypatch):
     blob = made()
     blob.diff[...] = 1
     aliases = [np.from_dlpack(blob), np.from_dlpack(blob.diff)]
-    used: list[Any] = []
+    used = []
 
-    def show(*_: Any, **__: Any) -> None:
+    def show(*_, **__):
         used.extend(in_threads(lambda: (blob.mutable_cpu_data()[0], blob.mutable_cpu_diff()[0])))
 
     with warnings.catch_warnings(action="always"):
@@ -126,7 +120,7 @@ def test_a_growing_resize_warns_of_both_memories_without_holding_a_lock(
     assert len(aliases) == 2
 
 
-def test_the_usual_filter_remembers_in_the_users_module_what_was_said() -> None:
+def test_the_usual_filter_remembers_in_the_users_module_what_was_said():
     blob = Blob(4, device="simulated")
     blob.mutable_cpu_data()
     alias = np.from_dlpack(blob.cpu)

@@ -1,16 +1,12 @@
 """Forks while other threads compute: a child does not hang, nor use half-written contents."""
 
-from __future__ import annotations
-
 import faulthandler
 import os
 import signal
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +14,7 @@ import pytest
 import syncblob
 from syncblob import Blob, record_transfers
 from syncblob.blob import core
-from syncblob.devices import SimulatedBackend, choose_device
+from syncblob.devices import choose_device
 from syncblob.transfers import copies, guards
 
 pytestmark = [
@@ -29,13 +25,13 @@ pytestmark = [
 INSIDE = "another thread was using this memory when the process forked"
 
 
-def made(count: int = 3) -> Blob:
+def made(count=3):
     blob = Blob(count, "int32", device="simulated")
     blob.mutable_cpu_data()[...] = range(1, count + 1)
     return blob
 
 
-def in_child(check: Callable[[], Any], expected: tuple[int, ...] = (0,)) -> int:
+def in_child(check, expected=(0,)):
     """Fork and run a check in the child; a child that hangs is killed after 20 seconds."""
     child = os.fork()
     if child == 0:  # pragma: no cover  # in the child
@@ -56,7 +52,7 @@ def in_child(check: Callable[[], Any], expected: tuple[int, ...] = (0,)) -> int:
 
 
 @contextmanager
-def inside(work: Callable[[threading.Event], Any]) -> Iterator[None]:
+def inside(work):
     """Keep another thread in the middle of some work until the block ends.
 
     Parameters
@@ -66,7 +62,7 @@ def inside(work: Callable[[threading.Event], Any]) -> Iterator[None]:
     """
     arrived, go_on = threading.Event(), threading.Event()
 
-    def wait(*_: object) -> None:
+    def wait(*_):
         arrived.set()
         go_on.wait(20)
 
@@ -80,7 +76,7 @@ def inside(work: Callable[[threading.Event], Any]) -> Iterator[None]:
         thread.join()
 
 
-def refuses(blob: Blob) -> None:
+def refuses(blob):
     """Check that every use of a Blob raises an error with the reason, and that it can be shown."""
     uses = (
         blob.tolist,
@@ -103,21 +99,19 @@ def refuses(blob: Blob) -> None:
     assert "int32" in repr(blob)
 
 
-def test_a_memory_that_a_thread_was_inside_of_says_so_and_others_work(
-    simulated: SimulatedBackend, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_memory_that_a_thread_was_inside_of_says_so_and_others_work(simulated, monkeypatch):
     blob, other = made(), made()
     upload = simulated.upload
 
-    def use(wait: Any) -> None:
-        def slow(*args: Any) -> None:
+    def use(wait):
+        def slow(*args):
             wait()
             upload(*args)
 
         monkeypatch.setattr(simulated, "upload", slow)
         blob.gpu_data()
 
-    def check() -> None:
+    def check():
         monkeypatch.undo()
         refuses(blob)
         assert other.gpu_data().tolist() == other.tolist() == [1, 2, 3]
@@ -131,18 +125,18 @@ def test_a_memory_that_a_thread_was_inside_of_says_so_and_others_work(
 
 
 @pytest.mark.parametrize("fresh", [False, True])
-def test_of_a_write_that_changes_no_state_a_child_finds_a_part(fresh: bool) -> None:
+def test_of_a_write_that_changes_no_state_a_child_finds_a_part(fresh):
     """NumPy lets other threads run, and fork, while it computes."""
     count = 2_000_000
     blob = syncblob.ones(count) + 0 if fresh else Blob(count, device="simulated")
     blob[...] = 0
     stop = threading.Event()
 
-    def work() -> None:
+    def work():
         while not stop.is_set():
             np.add(blob, 1, out=blob)
 
-    def check() -> None:
+    def check():
         before = blob.min().item()
         assert blob.max().item() - before in {0, 1}
         blob[...] = 5
@@ -159,15 +153,15 @@ def test_of_a_write_that_changes_no_state_a_child_finds_a_part(fresh: bool) -> N
         thread.join()
 
 
-def test_a_blob_whose_memory_is_being_made_is_made_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_blob_whose_memory_is_being_made_is_made_anew(monkeypatch):
     array = np.arange(3, dtype="int32")
     fresh, lent = Blob.asarray([1, 2, 3]) + 0, Blob.asarray(array)
     adopting = syncblob.SyncedMemory.adopting
 
     for blob, expected in ((fresh, [1, 2, 3]), (lent, [0, 1, 2])):
 
-        def use(wait: Any, blob: Blob = blob) -> None:
-            def slow(*args: Any, **keywords: Any) -> Any:
+        def use(wait, blob=blob):
+            def slow(*args, **keywords):
                 memory = adopting(*args, **keywords)
                 wait()
                 return memory
@@ -175,7 +169,7 @@ def test_a_blob_whose_memory_is_being_made_is_made_anew(monkeypatch: pytest.Monk
             monkeypatch.setattr(syncblob.SyncedMemory, "adopting", slow)
             blob.cpu_data()
 
-        def check(blob: Blob = blob, expected: list[int] = expected) -> None:
+        def check(blob=blob, expected=expected):
             monkeypatch.undo()
             assert blob.tolist() == expected
             assert (Blob.asarray([1]) + 1).cpu_data().tolist() == [2]
@@ -184,7 +178,7 @@ def test_a_blob_whose_memory_is_being_made_is_made_anew(monkeypatch: pytest.Monk
             in_child(check)
         monkeypatch.undo()
 
-    def look() -> None:
+    def look():
         # The user's array is still exposed: it may change at any time.
         lent.memory.side_of(syncblob.simulated(0))
         lent.gpu_data()
@@ -194,7 +188,7 @@ def test_a_blob_whose_memory_is_being_made_is_made_anew(monkeypatch: pytest.Monk
     in_child(look)
 
 
-def test_locks_of_the_process_are_free_in_a_child(simulated: SimulatedBackend) -> None:
+def test_locks_of_the_process_are_free_in_a_child(simulated):
     log = record_transfers()
     locks = [
         copies._open_logs_lock,
@@ -205,13 +199,13 @@ def test_locks_of_the_process_are_free_in_a_child(simulated: SimulatedBackend) -
         log._lock,
     ]
 
-    def use(wait: Any) -> None:
+    def use(wait):
         with ExitStack() as stack:
             for lock in locks:
                 stack.enter_context(lock.held)
             wait()
 
-    def check() -> None:
+    def check():
         for lock in locks:
             assert lock.held.acquire(timeout=5)
             lock.held.release()
@@ -223,8 +217,8 @@ def test_locks_of_the_process_are_free_in_a_child(simulated: SimulatedBackend) -
         in_child(check)
 
 
-def test_the_thread_that_forks_may_be_inside_itself() -> None:
-    def contents() -> Any:
+def test_the_thread_that_forks_may_be_inside_itself():
+    def contents():
         in_child(lambda: None)
         return np.ones(3, "uint8")
 
@@ -236,11 +230,11 @@ def test_the_thread_that_forks_may_be_inside_itself() -> None:
 @pytest.mark.long
 @pytest.mark.timeout(120)
 @pytest.mark.usefixtures("simulated")
-def test_children_of_a_process_with_busy_threads_do_not_hang() -> None:
+def test_children_of_a_process_with_busy_threads_do_not_hang():
     shared = [made(1000) for _ in range(4)]
     stop = threading.Event()
 
-    def compute(number: int) -> None:
+    def compute(number):
         own = shared[number]
         while not stop.is_set():
             own.gpu_data()
@@ -253,7 +247,7 @@ def test_children_of_a_process_with_busy_threads_do_not_hang() -> None:
     for thread in threads:
         thread.start()
 
-    def check() -> None:
+    def check():
         for blob in shared:
             try:
                 values = blob.tolist()

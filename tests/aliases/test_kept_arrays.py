@@ -1,13 +1,10 @@
 """Borrows and aliases made from arrays that the Blob keeps are equivalent to the first ones."""
 
-from __future__ import annotations
-
 import _thread
 import operator
 import warnings
 import weakref
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pytest
@@ -32,15 +29,15 @@ class Way:
     side: Side
     alias: bool = False
 
-    def __call__(self, blob: Blob) -> Any:
+    def __call__(self, blob):
         if self.alias:
             return np.from_dlpack(blob)
         return getattr(blob, f"mutable_{READS[self.side]}")()
 
-    def read(self, blob: Blob) -> Any:
+    def read(self, blob):
         return getattr(blob, READS[self.side])()
 
-    def read_other_side(self, blob: Blob) -> Any:
+    def read_other_side(self, blob):
         return getattr(blob, READS[Side(1 - self.side)])()
 
 
@@ -50,7 +47,7 @@ WAY = pytest.mark.parametrize("way", [*BORROWS, ALIAS], ids=lambda way: way.name
 SIDES = pytest.mark.parametrize("both_sides", [False, True], ids=["one side", "both sides"])
 
 
-def used(way: Way, *, both_sides: bool = False) -> Blob:
+def used(way, *, both_sides=False):
     """Make a Blob of ones that has been read and written on a side several times."""
     blob = Blob(COUNT, "uint8", device="cpu" if way.side is Side.HOST else "simulated:0")
     blob.memory.side_of(simulated(0))
@@ -65,7 +62,7 @@ def used(way: Way, *, both_sides: bool = False) -> Blob:
     return blob
 
 
-def loans(blob: Blob) -> list[tuple[int, int]]:
+def loans(blob):
     """Return the numbers of borrows and aliases of each side."""
     sides = [[loan.kind is BORROW for loan in blob.memory.loans.of(side)] for side in Side]
     return [(sum(borrows), len(borrows) - sum(borrows)) for borrows in sides]
@@ -73,7 +70,7 @@ def loans(blob: Blob) -> list[tuple[int, int]]:
 
 @WAY
 @SIDES
-def test_each_array_is_one_of_its_own_and_is_noted(way: Way, both_sides: bool) -> None:
+def test_each_array_is_one_of_its_own_and_is_noted(way, both_sides):
     blob = used(way, both_sides=both_sides)
     first, second = way(blob), way(blob)
     assert first is not second
@@ -87,7 +84,7 @@ def test_each_array_is_one_of_its_own_and_is_noted(way: Way, both_sides: bool) -
     assert loans(blob) == NOTHING
 
 
-def test_what_numpy_cannot_export_and_what_is_const_is_lent_as_before() -> None:
+def test_what_numpy_cannot_export_and_what_is_const_is_lent_as_before():
     pytest.importorskip("ml_dtypes", reason="NumPy has no bfloat16 of its own")
     blob = Blob(COUNT, "bfloat16", device="simulated")
     for value in range(4):
@@ -100,20 +97,20 @@ def test_what_numpy_cannot_export_and_what_is_const_is_lent_as_before() -> None:
 
 
 @pytest.mark.parametrize("way", [BORROWS[0], ALIAS], ids=lambda way: way.name)
-def test_while_there_is_one_buffer_nobody_is_waited_for(way: Way) -> None:
+def test_while_there_is_one_buffer_nobody_is_waited_for(way):
     blob = used(way)
     with blob.memory.lock:
         (array,) = in_threads(lambda: way(blob))
     assert array.tolist() == [1] * COUNT
 
 
-def test_what_another_thread_does_meanwhile_ends_no_borrow_that_is_still_to_come() -> None:
+def test_what_another_thread_does_meanwhile_ends_no_borrow_that_is_still_to_come():
     blob = used(BORROWS[0])
     loans = blob.memory.loans
     meddled = []
 
     class Meddling(set[Loan]):
-        def add(self, borrow: Loan) -> None:
+        def add(self, borrow):
             super().add(borrow)
             if not meddled:
                 meddled.append(True)
@@ -127,13 +124,13 @@ def test_what_another_thread_does_meanwhile_ends_no_borrow_that_is_still_to_come
 
 
 def test_what_another_thread_does_meanwhile_leaves_no_alias_behind_that_is_still_to_come(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     blob = used(ALIAS)
     lend = Loans.lend
     meddled = []
 
-    def meddle(*args: Any) -> None:
+    def meddle(*args):
         lend(*args)
         if not meddled:
             meddled.append(True)
@@ -154,14 +151,14 @@ def test_what_another_thread_does_meanwhile_leaves_no_alias_behind_that_is_still
 @pytest.mark.parametrize("change", ["gpu_data", "mutable_gpu_data", "async_gpu_push", "set"])
 @WAY
 def test_what_a_finaliser_asks_in_the_middle_of_a_change_is_refused(
-    monkeypatch: pytest.MonkeyPatch, owner: type, name: str, change: str, way: Way
-) -> None:
+    monkeypatch, owner, name, change, way
+):
     blob = used(BORROWS[0])
     borrow = blob.mutable_cpu_data()
     original = getattr(owner, name)
     refused = []
 
-    def meddle(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def meddle(self, *args, **kwargs):
         result = original(self, *args, **kwargs)
         if not refused:
             refused.append(True)
@@ -183,15 +180,13 @@ def test_what_a_finaliser_asks_in_the_middle_of_a_change_is_refused(
         assert (blob.cpu_data() == value).all()
 
 
-def test_a_resize_on_another_thread_forgets_what_is_being_kept(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_resize_on_another_thread_forgets_what_is_being_kept(monkeypatch):
     blob = Blob(6)
     blob.mutable_cpu_diff()
     made = []
     original = NumpyHome.view
 
-    def meddle(self: NumpyHome, *args: Any, **keywords: Any) -> Any:
+    def meddle(self, *args, **keywords):
         made.append(original(self, *args, **keywords))
         # It is about to be kept.
         if len(made) == 1:
@@ -206,7 +201,7 @@ def test_a_resize_on_another_thread_forgets_what_is_being_kept(
     assert np.from_dlpack(blob).shape == (2,)
 
 
-def test_exports_to_threads_without_frames_of_python() -> None:
+def test_exports_to_threads_without_frames_of_python():
     blob = Blob(COUNT)
     done = _thread.allocate_lock()
     for _ in range(2):
@@ -217,7 +212,7 @@ def test_exports_to_threads_without_frames_of_python() -> None:
         done.release()
 
 
-def test_a_buffer_that_was_replaced_is_let_go() -> None:
+def test_a_buffer_that_was_replaced_is_let_go():
     blob = Blob(COUNT)
     for _ in range(2):
         blob += 1
@@ -231,7 +226,7 @@ def test_a_buffer_that_was_replaced_is_let_go() -> None:
 
 
 @pytest.mark.parametrize("both_sides", [False, True])
-def test_the_first_alias_of_a_side_is_noted_there(*, both_sides: bool) -> None:
+def test_the_first_alias_of_a_side_is_noted_there(*, both_sides):
     """Nothing writable has been noted before on the host, or only on the device."""
     blob = Blob(COUNT, "uint8", device="cpu")
     blob.memory.side_of(simulated(0))

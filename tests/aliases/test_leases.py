@@ -1,10 +1,6 @@
 """A writable alias is tracked until its last use is gone, and not longer."""
 
-from __future__ import annotations
-
 import gc
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +11,7 @@ from syncblob.devices import accelerator
 torch = pytest.importorskip("torch", reason="torch is one of the consumers")
 
 
-def made(head: str = "cpu") -> Blob:
+def made(head="cpu"):
     """Make a Blob whose device is the side of its contents."""
     blob = Blob((2, 3), device="cpu" if head == "cpu" else "simulated:0")
     blob.memory.side_of(accelerator("simulated"))
@@ -24,15 +20,15 @@ def made(head: str = "cpu") -> Blob:
     return blob
 
 
-def leases(blob: Blob) -> int:
+def leases(blob):
     return len(blob.memory.loans.live)
 
 
-def capsule(blob: Blob) -> object:
+def capsule(blob):
     return blob.__dlpack__(max_version=(1, 0))
 
 
-MAKERS: dict[str, Callable[[Blob], Any]] = {
+MAKERS = {
     "numpy.asarray of a side": lambda blob: np.asarray(blob.cpu),
     "numpy.from_dlpack": np.from_dlpack,
     "numpy.from_dlpack of a side": lambda blob: np.from_dlpack(blob.cpu),
@@ -57,9 +53,7 @@ MAKERS: dict[str, Callable[[Blob], Any]] = {
 
 
 @pytest.mark.parametrize("name", MAKERS)
-def test_while_an_alias_lives_reads_of_the_other_side_copy_again_and_afterwards_not(
-    name: str,
-) -> None:
+def test_while_an_alias_lives_reads_of_the_other_side_copy_again_and_afterwards_not(name):
     blob = made()
     alias = MAKERS[name](blob)
     with record_transfers() as log:
@@ -73,7 +67,7 @@ def test_while_an_alias_lives_reads_of_the_other_side_copy_again_and_afterwards_
     assert (log.uploads, blob.head) == (1, Head.SYNCED)
 
 
-def test_consumers_that_read_only_are_not_tracked() -> None:
+def test_consumers_that_read_only_are_not_tracked():
     blob = made()
     kept = [
         np.asarray(blob),
@@ -91,11 +85,11 @@ def test_consumers_that_read_only_are_not_tracked() -> None:
     assert len(kept) == 8
 
 
-def test_an_alias_in_a_reference_cycle_lives_until_it_is_collected() -> None:
+def test_an_alias_in_a_reference_cycle_lives_until_it_is_collected():
     blob = made()
     gc.disable()
     try:
-        loop: list[Any] = [np.asarray(blob.cpu)]
+        loop = [np.asarray(blob.cpu)]
         loop.append(loop)
         array = loop[0][1:]
         del loop
@@ -109,7 +103,7 @@ def test_an_alias_in_a_reference_cycle_lives_until_it_is_collected() -> None:
         gc.enable()
 
 
-def test_the_diff_is_tracked_by_itself() -> None:
+def test_the_diff_is_tracked_by_itself():
     blob = made()
     tensor = torch.from_dlpack(blob.diff)
     blob.gpu_data()
@@ -123,7 +117,7 @@ def test_the_diff_is_tracked_by_itself() -> None:
 # --- `overwrite` of a side -----------------------------------------------------------------------
 
 
-def test_whoever_takes_a_side_to_overwrite_it_gets_it_without_a_transfer() -> None:
+def test_whoever_takes_a_side_to_overwrite_it_gets_it_without_a_transfer():
     blob = Blob((2, 2), device="simulated")
     blob.mutable_gpu_data()[...] = 7
     with record_transfers() as log:
@@ -133,7 +127,7 @@ def test_whoever_takes_a_side_to_overwrite_it_gets_it_without_a_transfer() -> No
     assert blob.tolist() == [[2, 2], [2, 2]]
 
 
-def test_a_const_view_lends_no_side_to_write() -> None:
+def test_a_const_view_lends_no_side_to_write():
     const = made().const
     assert not np.asarray(const.cpu).flags.writeable
     for view in (const.cpu, const.gpu, made().cpu.const):
@@ -141,7 +135,7 @@ def test_a_const_view_lends_no_side_to_write() -> None:
             _ = view.overwrite
 
 
-def test_a_side_tells_what_it_is() -> None:
+def test_a_side_tells_what_it_is():
     blob = made()
     assert repr(blob.cpu) == (
         "<host side of a Blob, to read and write: shape=(2, 3), dtype=float32>"
@@ -157,7 +151,7 @@ def test_a_side_tells_what_it_is() -> None:
 # --- aliases of unknown lifetime -----------------------------------------------------------------
 
 
-def test_a_copy_of_an_array_is_nobody_elses() -> None:
+def test_a_copy_of_an_array_is_nobody_elses():
     for blob in (
         Blob.asarray(np.arange(3), device="simulated", copy=True),
         Blob.asarray(np.arange(6)[::2], device="simulated"),

@@ -5,8 +5,6 @@ the user's; and Blobs that only it uses. Meanwhile others evict, push, and open 
 ``SYNCBLOB_SOAK`` sets the duration in seconds. They run on free-threaded Python, too.
 """
 
-from __future__ import annotations
-
 import random
 import threading
 import time
@@ -27,7 +25,7 @@ THREADS, PART = 8, 16
 NBYTES = 8 * PART * THREADS
 
 
-def filled(count: int) -> Blob:
+def filled(count):
     blob = Blob(count, "int64", device=LIMITED)
     blob[...] = 0
     return blob
@@ -36,7 +34,7 @@ def filled(count: int) -> Blob:
 class Shared:
     """What the threads of a program share."""
 
-    def __init__(self, *, windows: bool) -> None:
+    def __init__(self, *, windows):
         self.windows = windows
         # Each thread writes into its own row of these.
         self.blobs = [filled(THREADS * PART).reshape(THREADS, PART) for _ in range(3)]
@@ -51,16 +49,16 @@ class Shared:
 class Worker:
     """One thread of a program."""
 
-    def __init__(self, shared: Shared, row: int, seed: int) -> None:
+    def __init__(self, shared, row, seed):
         self.random = random.Random(f"{seed} {row}")  # noqa: S311  # programs, not secrets
         self.shared, self.row = shared, row
         # What is in this thread's rows, and the newest that it saw in all rows.
         self.written = np.zeros((len(shared.blobs), PART), np.int64)
         self.seen = [np.zeros((THREADS, PART), np.int64) for _ in shared.blobs]
         self.own = [(filled(4 * PART), np.zeros(4 * PART, np.int64)) for _ in range(3)]
-        self.trace: list[str] = []
+        self.trace = []
 
-    def step(self) -> None:
+    def step(self):
         steps = (self.write_row, self.read_rows, self.disturb, self.use_locked, self.use_own)
         step = self.random.choice(steps)
         self.trace = [*self.trace[-20:], step.__name__]
@@ -76,7 +74,7 @@ class Worker:
             case _:
                 step()
 
-    def write_row(self) -> None:
+    def write_row(self):
         """Write some of a row, and find it."""
         index = self.random.randrange(len(self.shared.blobs))
         row, values = self.shared.blobs[index][self.row], self.written[index]
@@ -105,7 +103,7 @@ class Worker:
                 values[start:] += 4
         self.check_row(index)
 
-    def check_row(self, index: int) -> None:
+    def check_row(self, index):
         row, values = self.shared.blobs[index][self.row], self.written[index].tolist()
         match self.random.randrange(4):
             case 0:
@@ -117,7 +115,7 @@ class Worker:
             case 3:
                 assert row.gpu_data().tolist() == values
 
-    def read_rows(self) -> None:
+    def read_rows(self):
         """Read a Blob that others are writing. No element becomes older than it was seen."""
         index = self.random.randrange(len(self.shared.blobs))
         blob = self.shared.blobs[index]
@@ -137,7 +135,7 @@ class Worker:
         self.seen[index] = found
         assert found[self.row].tolist() == self.written[index].tolist()
 
-    def disturb(self) -> None:
+    def disturb(self):
         """Move what others use."""
         blob = self.random.choice(self.shared.blobs)
         blob = blob[self.random.randrange(THREADS)] if self.random.random() < 0.5 else blob
@@ -159,7 +157,7 @@ class Worker:
                 assert blob.memory.history is not None
                 assert str(blob.explain())
 
-    def use_locked(self) -> None:
+    def use_locked(self):
         """Write through borrows and aliases, which needs a lock."""
         shared = self.shared
         with shared.lock:
@@ -193,7 +191,7 @@ class Worker:
             assert blob.cpu_data().tolist() == values.tolist()
             assert (blob * 1).tolist() == values.tolist()
 
-    def use_own(self) -> None:
+    def use_own(self):
         """Use Blobs of this thread, which others may evict."""
         place = self.random.randrange(len(self.own))
         blob, values = self.own[place]
@@ -221,20 +219,15 @@ class Worker:
 @pytest.mark.filterwarnings("ignore::syncblob.StaleAliasWarning")
 @pytest.mark.parametrize("divides", [False, True])
 @tiers.amount("seconds", 0.5, 4.0, variable="SYNCBLOB_SOAK")
-def test_programs(
-    limited: syncblob.devices.SimulatedBackend,
-    monkeypatch: pytest.MonkeyPatch,
-    seconds: float,
-    divides: bool,  # a parameter
-) -> None:
+def test_programs(limited, monkeypatch, seconds, divides):
     # Room for what the threads share and work on, and for a part of what they keep.
     limited.capacity = (3 + 4 * THREADS) * NBYTES
     if divides:
         monkeypatch.setattr(windows, "_WHOLE", NBYTES // 2)
-    problems: list[BaseException] = []
+    problems = []
     end = time.monotonic() + seconds
 
-    def work(worker: Worker) -> None:
+    def work(worker):
         try:
             worker.step()
             while time.monotonic() < end and not problems:

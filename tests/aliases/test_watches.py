@@ -1,14 +1,10 @@
 """Watched const exports: which writes cause a warning, and which do not."""
 
-from __future__ import annotations
-
 import itertools
 import threading
 import warnings
-from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pytest
@@ -37,29 +33,29 @@ class Target:
     """An object that a consumer keeps."""
 
 
-def at(side: Side, value: int = 1) -> SyncedMemory:
+def at(side, value=1):
     memory = SyncedMemory(COUNT, device="simulated")
     getattr(memory, f"overwrite_{READS[side]}")()[:] = value
     return memory
 
 
-def adopt(memory: SyncedMemory, side: Side, value: int) -> Any:
+def adopt(memory, side, value):
     array = np.full(COUNT, value, np.uint8)
     with warnings.catch_warnings(action="ignore", category=StaleAliasWarning):
         (memory.set_cpu_data if side is Side.HOST else memory.set_gpu_data)(array)
     return array
 
 
-def write_past_permissions(array: Any) -> None:
+def write_past_permissions(array):
     np.frombuffer((np.ctypeslib.ctypes.c_char * 1).from_address(array.ctypes.data), "u1")[...] = 9
 
 
-def under_watch(memory: SyncedMemory, side: Side, layout: Layout = WHOLE) -> Any:
+def under_watch(memory, side, layout=WHOLE):
     return memory.export(side, Access.CONST, layout, "const", "NumPy")
 
 
 @pytest.mark.parametrize("side", Side)
-def test_a_const_export_under_watch_is_const_and_changes_no_state(side: Side) -> None:
+def test_a_const_export_under_watch_is_const_and_changes_no_state(side):
     memory = at(side)
     getattr(memory, READS[Side(1 - side)])()
     with verified_const():
@@ -71,7 +67,7 @@ def test_a_const_export_under_watch_is_const_and_changes_no_state(side: Side) ->
 
 
 @pytest.mark.parametrize("side", Side)
-def test_a_write_through_a_const_export_is_found_by_an_adoption(side: Side) -> None:
+def test_a_write_through_a_const_export_is_found_by_an_adoption(side):
     memory = at(Side.HOST)
     with verified_const():
         export = under_watch(memory, Side.HOST)
@@ -82,7 +78,7 @@ def test_a_write_through_a_const_export_is_found_by_an_adoption(side: Side) -> N
 
 @pytest.mark.parametrize("side", Side)
 @pytest.mark.parametrize("changes", ["adoption", "push"])
-def test_bytes_that_change_by_right_accuse_nobody(side: Side, changes: str) -> None:
+def test_bytes_that_change_by_right_accuse_nobody(side, changes):
     memory = at(side, 7)
     getattr(memory, READS[Side(1 - side)])()
     if changes == "push":
@@ -99,8 +95,8 @@ def test_bytes_that_change_by_right_accuse_nobody(side: Side, changes: str) -> N
         del exports
 
 
-def test_the_library_that_wrote_is_named() -> None:
-    library: dict[str, Any] = {"__name__": "warp.types", "np": np}
+def test_the_library_that_wrote_is_named():
+    library = {"__name__": "warp.types", "np": np}
     exec("def take(blob): return np.asarray(blob)", library)  # noqa: S102  # stands for Warp
     blob = Blob(COUNT, "uint8", device="simulated")
     blob[...] = 1
@@ -112,7 +108,7 @@ def test_the_library_that_wrote_is_named() -> None:
             blob.gpu_data()
 
 
-def test_a_read_ends_no_watch() -> None:
+def test_a_read_ends_no_watch():
     memory = at(Side.HOST)
     with verified_const():
         export = under_watch(memory, Side.HOST)
@@ -122,7 +118,7 @@ def test_a_read_ends_no_watch() -> None:
             memory.cpu_data()
 
 
-def test_a_const_export_is_watched_as_long_as_what_its_consumer_keeps() -> None:
+def test_a_const_export_is_watched_as_long_as_what_its_consumer_keeps():
     memory, target = at(Side.HOST), Target()
     with verified_const():
         memory.export(Side.HOST, Access.CONST, WHOLE, "test", "CUDA", target)
@@ -133,7 +129,7 @@ def test_a_const_export_is_watched_as_long_as_what_its_consumer_keeps() -> None:
     assert in_threads(lambda: memory.lock.acquire(timeout=5)) == [True]
 
 
-def test_an_alias_lives_as_long_as_what_its_consumer_keeps() -> None:
+def test_an_alias_lives_as_long_as_what_its_consumer_keeps():
     memory, target = at(Side.HOST), Target()
     memory.export(Side.HOST, Access.MUTABLE, WHOLE, "test", "CUDA", target)
     assert memory.aliased
@@ -141,7 +137,7 @@ def test_an_alias_lives_as_long_as_what_its_consumer_keeps() -> None:
     assert not memory.aliased
 
 
-def test_what_has_no_permission_to_lose_is_left_behind_all_the_same() -> None:
+def test_what_has_no_permission_to_lose_is_left_behind_all_the_same():
     memory, target = at(Side.HOST), Target()
     array = memory.export(Side.HOST, Access.MUTABLE, WHOLE, "test", "CUDA", target)
     with pytest.warns(StaleAliasWarning, match="a CUDA alias"):
@@ -152,9 +148,7 @@ def test_what_has_no_permission_to_lose_is_left_behind_all_the_same() -> None:
 
 @pytest.mark.parametrize("where", Side)
 @pytest.mark.parametrize("side", Side)
-def test_a_private_copy_finds_a_write_through_a_const_export_and_ends_no_watch(
-    side: Side, where: Side
-) -> None:
+def test_a_private_copy_finds_a_write_through_a_const_export_and_ends_no_watch(side, where):
     memory = at(side)
     gapped = Layout((2,), UINT8, (2,))
     with verified_const():
@@ -169,7 +163,7 @@ def test_a_private_copy_finds_a_write_through_a_const_export_and_ends_no_watch(
 
 @pytest.mark.parametrize(("place", "accuses"), [(0, True), (1, False), (2, False), (3, True)])
 @pytest.mark.parametrize("side", Side)
-def test_an_alias_excuses_writes_into_its_own_part(side: Side, place: int, accuses: bool) -> None:
+def test_an_alias_excuses_writes_into_its_own_part(side, place, accuses):
     memory = at(side)
     alias = memory.export(side, Access.MUTABLE, Layout.raw(2, 1), "test", "DLPack")
     with verified_const(), warnings.catch_warnings(record=True, action="always") as caught:
@@ -181,7 +175,7 @@ def test_an_alias_excuses_writes_into_its_own_part(side: Side, place: int, accus
 
 
 @pytest.mark.parametrize("use", [SyncedMemory.cpu_data, SyncedMemory.gpu_data, None])
-def test_a_consumer_that_kept_only_the_address_is_found_until_the_block_ends(use: Any) -> None:
+def test_a_consumer_that_kept_only_the_address_is_found_until_the_block_ends(use):
     memory = at(Side.ACCELERATOR)
     with warnings.catch_warnings(record=True, action="always") as caught, verified_const():
         for _ in range(3):  # the last one alone is named
@@ -197,7 +191,7 @@ def test_a_consumer_that_kept_only_the_address_is_found_until_the_block_ends(use
     assert memory.watch is None
 
 
-def test_the_exports_that_have_ended_and_are_checked_are_the_last_of_each_memory() -> None:
+def test_the_exports_that_have_ended_and_are_checked_are_the_last_of_each_memory():
     memory = SyncedMemory(1000, device="simulated")
     memory.cpu_data()
     with verified_const():
@@ -210,7 +204,7 @@ def test_the_exports_that_have_ended_and_are_checked_are_the_last_of_each_memory
             memory.cpu_data()
 
 
-def test_a_living_export_is_suspected_before_one_that_has_ended() -> None:
+def test_a_living_export_is_suspected_before_one_that_has_ended():
     memory = at(Side.HOST)
     with verified_const(), warnings.catch_warnings(record=True, action="always") as caught:
         under_watch(memory, Side.HOST, Layout.raw(1))
@@ -220,7 +214,7 @@ def test_a_living_export_is_suspected_before_one_that_has_ended() -> None:
     assert ["living" in str(warning.message) for warning in caught] == [True]
 
 
-def test_what_other_processes_wrote_accuses_nobody() -> None:
+def test_what_other_processes_wrote_accuses_nobody():
     blob = Blob.in_shared_memory((COUNT,), device="simulated")
     blob[...] = 1
     blob.assume_unaliased()
@@ -231,7 +225,7 @@ def test_what_other_processes_wrote_accuses_nobody() -> None:
         assert blob.gpu_data().tolist() == [0, 1, 1, 1]
 
 
-def test_bytes_that_left_their_side_or_use_are_not_watched() -> None:
+def test_bytes_that_left_their_side_or_use_are_not_watched():
     blob = Blob((4, COUNT), device="simulated")
     with verified_const():
         np.asarray(blob[3])
@@ -245,12 +239,12 @@ def test_bytes_that_left_their_side_or_use_are_not_watched() -> None:
 
 
 @contextmanager
-def in_use_by_another_thread(memory: SyncedMemory) -> Iterator[None]:
+def in_use_by_another_thread(memory):
     """Let another thread hold the lock while the block runs, for at most a minute."""
     inside, go_on = threading.Event(), threading.Event()
-    ended_by_us: list[bool] = []
+    ended_by_us = []
 
-    def use() -> None:
+    def use():
         with memory.lock:
             inside.set()
             ended_by_us.append(go_on.wait(60))
@@ -266,7 +260,7 @@ def in_use_by_another_thread(memory: SyncedMemory) -> Iterator[None]:
     assert ended_by_us == [True]
 
 
-def test_an_export_without_elements_does_not_outlive_its_buffer() -> None:
+def test_an_export_without_elements_does_not_outlive_its_buffer():
     blob = Blob((4, 0), device="simulated")
     blob.mutable_gpu_data()
     with verified_const():
@@ -281,7 +275,7 @@ def test_an_export_without_elements_does_not_outlive_its_buffer() -> None:
         assert part.tolist() == [1] * 1000
 
 
-def test_an_export_that_ends_waits_for_nobody_and_is_compared_by_the_next_access() -> None:
+def test_an_export_that_ends_waits_for_nobody_and_is_compared_by_the_next_access():
     memory = at(Side.HOST)
     with verified_const():
         export = under_watch(memory, Side.HOST)
@@ -292,16 +286,14 @@ def test_an_export_that_ends_waits_for_nobody_and_is_compared_by_the_next_access
             memory.cpu_data()
 
 
-def test_an_export_that_ends_during_a_transfer_is_not_compared(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_an_export_that_ends_during_a_transfer_is_not_compared(monkeypatch):
     memory = at(Side.HOST)
     memory.gpu_data()
     with verified_const():
         exports = [under_watch(memory, Side.HOST)]
         memory.mutable_gpu_data()[:] = 2
 
-        def download(buffer: Any, host: Any) -> None:
+        def download(buffer, host):
             host[:] = buffer
             exports.clear()  # as the garbage collector does, at any time
 
@@ -316,7 +308,7 @@ SHAPE = (4, 6)
 OTHER = {"cpu": "gpu", "gpu": "cpu"}
 
 
-def in_rows(here: str) -> Blob:
+def in_rows(here):
     """Make a Blob of four rows that is newest on one side."""
     blob = Blob(SHAPE, device="simulated")
     getattr(blob, f"mutable_{here}_data")()[...] = 3
@@ -324,7 +316,7 @@ def in_rows(here: str) -> Blob:
 
 
 @pytest.mark.parametrize("here", ["cpu", "gpu"])
-def test_a_borrow_of_a_part_excuses_writes_into_that_part(here: str) -> None:
+def test_a_borrow_of_a_part_excuses_writes_into_that_part(here):
     for row, accuses in ((0, True), (1, False), (slice(1, 3), False), (slice(2, 4), True)):
         blob = in_rows(here)
         with verified_const(), warnings.catch_warnings(record=True, action="always") as caught:
@@ -337,7 +329,7 @@ def test_a_borrow_of_a_part_excuses_writes_into_that_part(here: str) -> None:
 
 
 @pytest.mark.parametrize("here", ["cpu", "gpu"])
-def test_writes_by_right_beside_a_watched_view_accuse_nobody_and_end_nothing(here: str) -> None:
+def test_writes_by_right_beside_a_watched_view_accuse_nobody_and_end_nothing(here):
     blob = in_rows(here)
     there = OTHER[here]
     with verified_const():
@@ -352,7 +344,7 @@ def test_writes_by_right_beside_a_watched_view_accuse_nobody_and_end_nothing(her
 
 
 @pytest.mark.parametrize("here", ["cpu", "gpu"])
-def test_writes_by_right_into_a_watched_view_accuse_nobody(here: str) -> None:
+def test_writes_by_right_into_a_watched_view_accuse_nobody(here):
     there = OTHER[here]
     for access in (
         lambda blob: getattr(blob, f"mutable_{here}_data")().fill(3),
@@ -373,9 +365,7 @@ def test_writes_by_right_into_a_watched_view_accuse_nobody(here: str) -> None:
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])
-def test_an_upload_into_an_export_is_no_write_of_its_consumer(
-    simulated: Any, asynchronous: bool
-) -> None:
+def test_an_upload_into_an_export_is_no_write_of_its_consumer(simulated, asynchronous):
     memory = at(Side.HOST)
     with verified_const():
         target = Target()
@@ -392,7 +382,7 @@ def test_an_upload_into_an_export_is_no_write_of_its_consumer(
         del target
 
 
-def test_a_use_of_a_side_under_watch_may_write_and_counts_what_it_avoids() -> None:
+def test_a_use_of_a_side_under_watch_may_write_and_counts_what_it_avoids():
     memory = at(Side.HOST)
     memory.gpu_data()
     with verified_const(), record_transfers() as log:
@@ -408,13 +398,11 @@ def test_a_use_of_a_side_under_watch_may_write_and_counts_what_it_avoids() -> No
 
 
 @pytest.mark.parametrize("reverse", [False, True])
-def test_a_handler_may_write_in_the_midst_of_an_export_and_make_one_in_that_of_a_write(
-    *, reverse: bool
-) -> None:
+def test_a_handler_may_write_in_the_midst_of_an_export_and_make_one_in_that_of_a_write(*, reverse):
     for place in itertools.count():
         blob = Blob(COUNT, device="cpu")
         blob[...] = 1
-        exports: list[Any] = []
+        exports = []
         with verified_const():
             work = partial(lambda blob, out: out.append(np.asarray(blob)), blob, exports)
             write = partial(blob.__setitem__, ..., 2)

@@ -4,14 +4,10 @@ The reader stands for a signal handler, a finaliser or another thread. It runs o
 places where CPython may run these; the tests try each.
 """
 
-from __future__ import annotations
-
 import itertools
 import operator
-from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pytest
@@ -22,7 +18,7 @@ import syncblob
 from syncblob import Blob
 
 SIZE = 4
-WRITES: dict[str, Callable[[Blob], Any]] = {
+WRITES = {
     "number": lambda blob: blob.__setitem__(..., 5),
     "array": lambda blob: blob.__setitem__(..., np.full(SIZE, 5.0)),
     "mask": lambda blob: blob.__setitem__(np.full(SIZE, fill_value=True), 5),
@@ -48,9 +44,7 @@ WRITES: dict[str, Callable[[Blob], Any]] = {
 )
 @pytest.mark.parametrize("both_sides", [False, True])
 @pytest.mark.parametrize(("here", "there"), [("cpu", "gpu"), ("gpu", "cpu")])
-def test_a_read_in_the_middle_of_a_write_loses_nothing(
-    name: str, here: str, there: str, *, both_sides: bool
-) -> None:
+def test_a_read_in_the_middle_of_a_write_loses_nothing(name, here, there, *, both_sides):
     for line in itertools.count():
         # Operations that write run on the Blob's device.
         blob = Blob(SIZE, "float64", device="cpu" if here == "cpu" else "simulated:0")
@@ -68,7 +62,7 @@ def test_a_read_in_the_middle_of_a_write_loses_nothing(
     assert line
 
 
-PARTS: dict[str, Callable[[Blob, str], Any]] = {
+PARTS = {
     "accessor": lambda row, here: getattr(row, f"mutable_{here}_data")().fill(5),
     "overwrite": lambda row, here: getattr(row, f"overwrite_{here}_data")().fill(5),
     "alias": lambda row, here: np.from_dlpack(getattr(row, here)).fill(5),
@@ -94,8 +88,8 @@ PARTS: dict[str, Callable[[Blob, str], Any]] = {
 @pytest.mark.parametrize("where", ["here", "there", "both"])
 @pytest.mark.parametrize(("here", "there"), [("cpu", "gpu"), ("gpu", "cpu")])
 def test_a_write_of_one_part_in_the_middle_of_that_of_another_loses_neither(
-    name: str, here: str, there: str, where: str
-) -> None:
+    name, here, there, where
+):
     for line in itertools.count():
         blob = Blob((2, SIZE), "float64", device="cpu" if here == "cpu" else "simulated:0")
         blob.memory.side_of(syncblob.simulated(0))
@@ -104,7 +98,7 @@ def test_a_write_of_one_part_in_the_middle_of_that_of_another_loses_neither(
             getattr(blob, f"{there}_data")()
         done = []
 
-        def write_below(blob: Blob = blob, done: list[bool] = done) -> None:
+        def write_below(blob=blob, done=done):
             getattr(blob[1], f"mutable_{there}_data")()[...] = 7
             done.append(True)
 
@@ -117,7 +111,7 @@ def test_a_write_of_one_part_in_the_middle_of_that_of_another_loses_neither(
     assert line
 
 
-def divided() -> tuple[Blob, list[Blob]]:
+def divided():
     """Make a Blob whose sides hold different rows, and views of rows that the host holds."""
     blob = Blob((4, SIZE), "float64", device="cpu")
     blob.memory.side_of(syncblob.simulated(0))
@@ -127,7 +121,7 @@ def divided() -> tuple[Blob, list[Blob]]:
     return blob, [blob[0], blob[0], blob[1]]
 
 
-def assert_current(blob: Blob, views: list[Blob], line: int) -> None:
+def assert_current(blob, views, line):
     """Write on each side through other Blobs, and read the views each time."""
     for value, name in enumerate(["mutable_gpu_data", "mutable_cpu_data"] * 2, 10):
         for row in (0, 1):
@@ -140,11 +134,11 @@ def assert_current(blob: Blob, views: list[Blob], line: int) -> None:
         assert all((view + 0).tolist() == [value] * SIZE for view in (*views, blob[1])), line
 
 
-def end() -> None:
+def end():
     raise KeyboardInterrupt
 
 
-MEANWHILE: dict[str, Callable[[Blob], object]] = {
+MEANWHILE = {
     "use": lambda view: view + 1,
     "write": lambda view: view.__setitem__(1, 9),
     "log": lambda _view: syncblob.record_transfers().__enter__().__exit__(None, None, None),
@@ -157,15 +151,13 @@ MEANWHILE: dict[str, Callable[[Blob], object]] = {
     "use",
     [lambda view: view + 1, lambda view: operator.iadd(view, 1), lambda view: view.cpu_data()],
 )
-def test_arrays_used_in_the_middle_of_a_use_are_not_taken_for_current_later(
-    use: Callable[[Blob], object], meanwhile: str
-) -> None:
+def test_arrays_used_in_the_middle_of_a_use_are_not_taken_for_current_later(use, meanwhile):
     for line in itertools.count():
         blob, views = divided()
         if meanwhile == "interrupt":
             views[1] + 1
 
-        def work(view: Blob = views[0]) -> None:
+        def work(view=views[0]):
             with suppress(KeyboardInterrupt):
                 use(view)
 
@@ -177,7 +169,7 @@ def test_arrays_used_in_the_middle_of_a_use_are_not_taken_for_current_later(
 
 
 @pytest.mark.parametrize("borrow", [False, True])
-def test_an_array_lent_in_the_middle_of_a_transfer_is_seen(*, borrow: bool) -> None:
+def test_an_array_lent_in_the_middle_of_a_transfer_is_seen(*, borrow):
     for line in itertools.count():
         blob = Blob(SIZE, "float64", device="cpu")
         blob.memory.side_of(syncblob.simulated(0))
@@ -186,7 +178,7 @@ def test_an_array_lent_in_the_middle_of_a_transfer_is_seen(*, borrow: bool) -> N
         np.from_dlpack(blob)
         lent = []
 
-        def lend(blob: Blob = blob, lent: list[Any] = lent) -> None:
+        def lend(blob=blob, lent=lent):
             lent.append(blob.mutable_cpu_data() if borrow else np.from_dlpack(blob))
 
         came = done_meanwhile(blob.gpu_data, line, lend)
@@ -201,12 +193,12 @@ def test_an_array_lent_in_the_middle_of_a_transfer_is_seen(*, borrow: bool) -> N
 
 # Of an interrupt in a generator that ends.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_an_interrupted_adoption_leaves_no_old_array() -> None:
+def test_an_interrupted_adoption_leaves_no_old_array():
     for line in itertools.count():
         blob, views = divided()
         assert_current(blob, views, line)
 
-        def adopt(blob: Blob = blob) -> None:
+        def adopt(blob=blob):
             with suppress(KeyboardInterrupt):
                 blob.set_cpu_data(np.full((4, SIZE), 5.0))
 
@@ -233,18 +225,16 @@ def test_an_interrupted_adoption_leaves_no_old_array() -> None:
         lambda blob: float(blob[0, 0]) and blob[0],
     ],
 )
-def test_an_adoption_in_the_middle_of_a_use_leaves_views_of_the_new_array(
-    use: Callable[[Blob], Blob],
-) -> None:
+def test_an_adoption_in_the_middle_of_a_use_leaves_views_of_the_new_array(use):
     for line in itertools.count():
         blob, views = divided()
         blob.mutable_cpu_data()
 
-        def adopt(blob: Blob = blob) -> None:
+        def adopt(blob=blob):
             blob.set_cpu_data(np.full((4, SIZE), 5.0))
             blob + 1
 
-        def work(blob: Blob = blob, views: list[Blob] = views) -> None:
+        def work(blob=blob, views=views):
             views[0] = use(blob)
 
         came = done_meanwhile(work, line, adopt)
@@ -254,14 +244,14 @@ def test_an_adoption_in_the_middle_of_a_use_leaves_views_of_the_new_array(
     assert line
 
 
-def test_aliases_made_in_the_middle_of_one_another_are_both_tracked() -> None:
+def test_aliases_made_in_the_middle_of_one_another_are_both_tracked():
     for line in itertools.count():
         blob = Blob((2, SIZE), device="simulated")
         blob[...] = 1
         rows = [blob[0].gpu, blob[1].gpu]
-        aliases: list[Any] = []
+        aliases = []
 
-        def make(rows: list[Any] = rows, aliases: list[Any] = aliases) -> None:
+        def make(rows=rows, aliases=aliases):
             aliases.append(np.from_dlpack(rows.pop()))
 
         came = done_meanwhile(make, line, make)
@@ -274,13 +264,13 @@ def test_aliases_made_in_the_middle_of_one_another_are_both_tracked() -> None:
     assert line
 
 
-def test_an_accelerator_used_while_another_is_added_has_its_own_side() -> None:
+def test_an_accelerator_used_while_another_is_added_has_its_own_side():
     for line in itertools.count():
         blob = Blob(SIZE, device="cpu")
         blob[...] = 5
 
-        def use(number: int, blob: Blob = blob) -> list[float]:
-            return np.asarray(blob.on(f"simulated:{number}").gpu_data()).tolist()  # type: ignore[no-any-return]
+        def use(number, blob=blob):
+            return np.asarray(blob.on(f"simulated:{number}").gpu_data()).tolist()
 
         came = done_meanwhile(partial(use, 0), line, partial(use, 1))
         assert use(0) == use(1) == [5] * SIZE, line

@@ -1,10 +1,5 @@
 """Fixtures shared by the tests of the array API."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 import pytest
 from devices import DEVICES
@@ -13,17 +8,16 @@ import syncblob
 
 
 @pytest.fixture(params=[*DEVICES, pytest.param("cuda:0", marks=pytest.mark.gpu)])
-def device(request: pytest.FixtureRequest) -> str:
+def device(request):
     """The name of a device: the host, the simulated device, and CUDA if there is a GPU."""
-    name: str = request.param
-    return name
+    return request.param
 
 
 @pytest.fixture
-def on(device: str) -> Callable[..., syncblob.Blob]:
+def on(device):
     """Make Blobs whose contents are on the device only."""
 
-    def make(values: Any, dtype: str | None = None) -> syncblob.Blob:
+    def make(values, dtype=None):
         blob = syncblob.asarray(np.array(values, dtype), device=device)
         if device != "cpu":
             blob.mutable_gpu_data()

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from call_texts import functions
 from namespace_calls import calls
 
 import syncblob as xp
@@ -87,19 +88,16 @@ def test_a_conversion_to_a_dtype_needs_no_blob_beside(library):
 def test_xarray_mixes_arrays_and_blobs():
     xarray = pytest.importorskip("xarray")
     array = np.array([[1.0, np.nan, 3], [4, 5, 6]])
-    calls = {
-        "where": lambda p, q: p.where(q > 2, q),
-        "where of three": lambda p, q: xarray.where(p > 2, p, q),
-        "fillna": lambda p, q: p.fillna(q),
-        "combine_first": lambda p, q: p.combine_first(q),
-        "dot": lambda p, q: xarray.dot(p, q, dim="x"),
-        "clip": lambda p, q: p.clip(q, q + 1),
-        "isin": lambda p, q: p.isin(q),
-        "concat": lambda p, q: xarray.concat([p, q], "x"),
-        "weighted": lambda p, q: p.weighted(q.fillna(1)).mean(),
-        "dropped": lambda p, q: p.where(q > 3, drop=True),
-        "merged": lambda p, q: xarray.Dataset({"a": p, "b": q}).to_array(),
-    }
+    calls = functions(
+        """
+        p.where(q > 2, q); xarray.where(p > 2, p, q); p.fillna(q); p.combine_first(q);
+        xarray.dot(p, q, dim='x'); p.clip(q, q + 1); p.isin(q); xarray.concat([p, q], 'x');
+        p.weighted(q.fillna(1)).mean(); p.where(q > 3, drop=True);
+        xarray.Dataset({'a': p, 'b': q}).to_array()
+        """,
+        "p, q",
+        globals() | {"xarray": xarray},
+    )
     for device in ("cpu", "simulated"):
         host = xarray.DataArray(array, dims=("x", "y"))
         blob = xarray.DataArray(xp.asarray(array, device=device, copy=True), dims=("x", "y"))

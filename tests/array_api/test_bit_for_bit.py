@@ -5,23 +5,19 @@ NumPy accepts, including infinities, NaN, zeros of both signs and the limits of 
 that NumPy refuses must be refused.
 """
 
-from __future__ import annotations
-
 import math
 import warnings
 import zlib
-from collections.abc import Callable, Iterator
-from typing import Any
 
 import numpy as np
 import pytest
 import tiers
-from namespace_calls import DTYPES, KINDS, MIXED, Call, calls
+from namespace_calls import DTYPES, KINDS, MIXED, calls
 
 import syncblob
 from syncblob import Blob, no_transfers
 
-TABLE: dict[str, list[Call]] = {}
+TABLE = {}
 for _call in calls():
     TABLE.setdefault(_call.name, []).append(_call)
 
@@ -33,7 +29,7 @@ OTHERS = {
 }
 
 
-def test_the_table_has_every_function() -> None:
+def test_the_table_has_every_function():
     names = set(syncblob.array_api.__all__) - OTHERS
     names |= {f"fft.{name}" for name in syncblob.fft.__all__}
     results = {name for name in syncblob.linalg.__all__ if name.endswith("Result")}
@@ -41,9 +37,7 @@ def test_the_table_has_every_function() -> None:
     assert set(TABLE) == names
 
 
-def random_array(
-    generator: np.random.Generator, shape: tuple[int, ...], dtype: str, values: str
-) -> np.ndarray:
+def random_array(generator, shape, dtype, values):
     """Draw an array. If `values` is "any", some of its elements are special values."""
     kind = KINDS[dtype]
     if kind == "b":
@@ -67,7 +61,7 @@ def random_array(
     return np.asarray(array, dtype)
 
 
-def inputs(call: Call, rounds: int) -> Iterator[list[np.ndarray]]:
+def inputs(call, rounds):
     """Draw the arrays of a call, several times for every dtype."""
     if not call.shapes:
         yield []
@@ -77,7 +71,7 @@ def inputs(call: Call, rounds: int) -> Iterator[list[np.ndarray]]:
         yield from drawn(generator, call)
 
 
-def drawn(generator: np.random.Generator, call: Call) -> Iterator[list[np.ndarray]]:
+def drawn(generator, call):
     dtypes = [(name,) * len(call.shapes) for name in DTYPES]
     dtypes += MIXED if call.promotes else []
     for combination in dtypes:
@@ -88,7 +82,7 @@ def drawn(generator: np.random.Generator, call: Call) -> Iterator[list[np.ndarra
             ]
 
 
-def outcome(function: Callable[[list[Any]], Any], arrays: list[Any]) -> Any:
+def outcome(function, arrays):
     """Return the result of a function, or the class of the error that it raises."""
     with warnings.catch_warnings(action="ignore"), np.errstate(all="ignore"):
         try:
@@ -100,7 +94,7 @@ def outcome(function: Callable[[list[Any]], Any], arrays: list[Any]) -> Any:
 @tiers.amount("rounds", 1, 4)
 @pytest.mark.parametrize("device", ["cpu", "simulated:0"])
 @pytest.mark.parametrize("name", list(TABLE))
-def test_results_are_those_of_numpy(name: str, device: str, rounds: int) -> None:
+def test_results_are_those_of_numpy(name, device, rounds):
     syncblob.set_default_device(device)
     compared = 0
     for call in TABLE[name]:
@@ -126,7 +120,7 @@ def test_results_are_those_of_numpy(name: str, device: str, rounds: int) -> None
     assert compared
 
 
-def same(part: Blob, reference: np.ndarray, device: str, where: str) -> None:
+def same(part, reference, device, where):
     """Compare a Blob with an array, bit for bit."""
     assert type(part) is Blob, where
     assert part.device == device, where
@@ -142,7 +136,7 @@ TAKE_OTHERS = {"asarray", "astype", "from_dlpack", "where"}
     "other", [np.ones((3, 4)), [np.float64(1)], 1.0, None, np.longdouble(1), np.str_("a")], ids=type
 )
 @pytest.mark.parametrize("name", [x for x in TABLE if TABLE[x][0].shapes and x not in TAKE_OTHERS])
-def test_other_than_blobs_are_refused(name: str, other: Any) -> None:
+def test_other_than_blobs_are_refused(name, other):
     for call in TABLE[name]:
         # A call that is made here may have a Blob beside, which takes an array with it.
         if call.plain or not (isinstance(other, np.ndarray) or name.startswith("linalg")):
@@ -151,14 +145,14 @@ def test_other_than_blobs_are_refused(name: str, other: Any) -> None:
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_empty_blobs_have_the_shape_and_dtype_asked_for(dtype: str) -> None:
+def test_empty_blobs_have_the_shape_and_dtype_asked_for(dtype):
     made = [syncblob.empty((2, 3), dtype=dtype)]
     made += [syncblob.empty_like(made[0]), syncblob.empty_like(syncblob.ones((2, 3)), dtype=dtype)]
     for blob in made:
         assert (blob.shape, blob.dtype) == ((2, 3), np.dtype(dtype))
 
 
-def test_functions_of_dtypes_and_shapes_are_numpys() -> None:
+def test_functions_of_dtypes_and_shapes_are_numpys():
     assert syncblob.broadcast_shapes((3, 1), (4,)) == np.broadcast_shapes((3, 1), (4,))
     for first in DTYPES:
         for second in DTYPES:

@@ -1,20 +1,15 @@
 """Creation functions: shapes, dtypes, devices and errors."""
 
-from __future__ import annotations
-
 import math
 import warnings
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
 
 import syncblob as xp
 from syncblob import Blob, Head, no_transfers
-from syncblob.devices import SimulatedBackend
 
-CALLS: dict[str, Callable[..., Blob]] = {
+CALLS = {
     "arange": lambda **k: xp.arange(1, 7, 2, **k),
     "empty": lambda **k: xp.empty((2, 3), **k),
     "eye": lambda **k: xp.eye(3, **k),
@@ -32,9 +27,7 @@ DEVICES = ["cpu", "simulated:0", "simulated:1"]
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name", list(CALLS))
-def test_blobs_are_made_where_they_are_wanted(
-    name: str, device: str, simulated: SimulatedBackend
-) -> None:
+def test_blobs_are_made_where_they_are_wanted(name, device, simulated):
     with no_transfers():
         made = [CALLS[name](device=device), CALLS[name](device=xp.Device(device))]
         with xp.use_device(device):
@@ -47,7 +40,7 @@ def test_blobs_are_made_where_they_are_wanted(
 
 
 @pytest.mark.parametrize("name", list(CALLS))
-def test_dtypes_are_given_in_any_way(name: str) -> None:
+def test_dtypes_are_given_in_any_way(name):
     for dtype in ("float32", np.float32, np.dtype("float32"), xp.float32):
         assert CALLS[name](dtype=dtype).dtype == np.dtype("float32")
     with pytest.raises(TypeError, match=r"dtype|holds"):
@@ -60,7 +53,7 @@ def test_dtypes_are_given_in_any_way(name: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name in CALLS if name.endswith("_like")])
 @pytest.mark.parametrize("device", DEVICES)
-def test_what_is_made_like_a_blob_is_where_it_is(name: str, device: str) -> None:
+def test_what_is_made_like_a_blob_is_where_it_is(name, device):
     like = xp.ones((2, 3), dtype="int16", device=device)
     args = (7,) if name == "full_like" else ()
     with no_transfers():
@@ -74,7 +67,7 @@ def test_what_is_made_like_a_blob_is_where_it_is(name: str, device: str) -> None
 
 
 @pytest.mark.parametrize("function", [xp.zeros, xp.ones, xp.empty, lambda s: xp.full(s, 1)])
-def test_shapes_are_integers_that_are_not_negative(function: Any) -> None:
+def test_shapes_are_integers_that_are_not_negative(function):
     assert [function(s).shape for s in (3, (3,), (), (0, 2), [2, 3])] == [
         (3,), (3,), (), (0, 2), (2, 3),
     ]  # fmt: skip
@@ -86,7 +79,7 @@ def test_shapes_are_integers_that_are_not_negative(function: Any) -> None:
             function(wrong)
 
 
-def test_linspace_takes_ends_that_are_blobs(on, device) -> None:
+def test_linspace_takes_ends_that_are_blobs(on, device):
     end, ends = on(3.0, "f4"), on([1.0, 2.0])
     with xp.no_transfers():
         line = xp.linspace(0, end, 4)
@@ -99,7 +92,7 @@ def test_linspace_takes_ends_that_are_blobs(on, device) -> None:
         xp.linspace(end, [1.0, 2.0], 3)
 
 
-def test_full_with_a_blob_takes_its_dtype() -> None:
+def test_full_with_a_blob_takes_its_dtype():
     value = xp.asarray(3, dtype="int8")
     assert xp.full((2,), value).dtype == np.dtype("int8")
     assert xp.full_like(xp.ones(2), value).dtype == np.dtype("float64")
@@ -111,7 +104,7 @@ def test_full_with_a_blob_takes_its_dtype() -> None:
 # --- asarray ------------------------------------------------------------------------------------
 
 
-def test_asarray_passes_its_arguments_on() -> None:
+def test_asarray_passes_its_arguments_on():
     """Tests of `Blob.asarray` are in tests/blob/test_conversions.py."""
     blob = xp.asarray([xp.asarray(1.0), 2.0])
     assert blob.tolist() == [1, 2]
@@ -128,9 +121,7 @@ SCALARS = [True, 2**63, -0.0, math.nan, 1e300, complex(1, -0.0), np.float32(1.1)
 
 @pytest.mark.parametrize("dtype", [None, "bool", "int8", "uint64", "float16", "complex64"])
 @pytest.mark.parametrize("value", SCALARS, ids=repr)
-def test_a_scalar_is_filled_on_its_device_with_the_value_it_has_on_the_host(
-    value: Any, dtype: str | None, device: str
-) -> None:
+def test_a_scalar_is_filled_on_its_device_with_the_value_it_has_on_the_host(value, dtype, device):
     with warnings.catch_warnings(action="ignore", category=RuntimeWarning):
         try:
             expected = xp.asarray(value, dtype=dtype, device="cpu")
@@ -151,7 +142,7 @@ def test_a_scalar_is_filled_on_its_device_with_the_value_it_has_on_the_host(
 
 @pytest.mark.parametrize("mask", [[0, 1], np.ma.nomask], ids=["a mask", "no mask"])
 @pytest.mark.parametrize("make", [xp.asarray, xp.from_dlpack, Blob(2, "f8").copy_from])
-def test_a_masked_array_is_refused_for_its_mask_would_be_lost(make: Any, mask: Any) -> None:
+def test_a_masked_array_is_refused_for_its_mask_would_be_lost(make, mask):
     masked = np.ma.array([1.0, 99.0], mask=mask)
     with pytest.raises(TypeError, match=r"\.filled\(\)"):
         make(masked)
@@ -162,7 +153,7 @@ def test_a_masked_array_is_refused_for_its_mask_would_be_lost(make: Any, mask: A
 # --- matrices and grids --------------------------------------------------------------------------
 
 
-def test_grids_are_a_tuple_of_blobs_with_memories_of_their_own() -> None:
+def test_grids_are_a_tuple_of_blobs_with_memories_of_their_own():
     x, y = xp.arange(3), xp.arange(2)
     grid = xp.meshgrid(x, y)
     assert isinstance(grid, tuple)

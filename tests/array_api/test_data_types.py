@@ -1,7 +1,5 @@
 """Data types: limits, kinds, promotion and conversion."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -14,7 +12,7 @@ INTEGERS = "int8 int16 int32 int64 uint8 uint16 uint32 uint64".split()
 
 
 @pytest.mark.parametrize("name", list(FLOATS))
-def test_finfo_has_floats_of_python(name: str) -> None:
+def test_finfo_has_floats_of_python(name):
     limits = np.finfo(name)
     for given in (np.dtype(name), np.dtype(name).type, name, Blob(2, name)):
         found = xp.finfo(given)
@@ -27,7 +25,7 @@ def test_finfo_has_floats_of_python(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", INTEGERS)
-def test_iinfo_has_integers_of_python(name: str) -> None:
+def test_iinfo_has_integers_of_python(name):
     limits = np.iinfo(name)
     for given in (np.dtype(name), np.dtype(name).type, Blob(2, name)):
         found = xp.iinfo(given)
@@ -36,7 +34,7 @@ def test_iinfo_has_integers_of_python(name: str) -> None:
         assert found.dtype == np.dtype(name)
 
 
-def test_limits_of_bfloat16() -> None:
+def test_limits_of_bfloat16():
     pytest.importorskip("ml_dtypes")
     found = xp.finfo("bfloat16")
     assert (found.bits, found.eps, found.smallest_normal) == (16, 2.0**-7, 2.0**-126)
@@ -61,13 +59,13 @@ def test_limits_of_bfloat16() -> None:
         (("bool", "unsigned integer"), "bu"),
     ],
 )
-def test_kinds_of_dtypes(kind: str, expected: str) -> None:
+def test_kinds_of_dtypes(kind, expected):
     for name in ("bool", *INTEGERS, *FLOATS):
         assert xp.isdtype(np.dtype(name), kind) is (np.dtype(name).kind in expected)
         assert xp.isdtype(np.dtype(name), np.dtype(name))
 
 
-def test_promotion_with_scalars_keeps_the_dtype_of_arrays() -> None:
+def test_promotion_with_scalars_keeps_the_dtype_of_arrays():
     assert xp.result_type(Blob(1, "int8"), 1) == np.dtype("int8")
     assert xp.result_type(np.float32, 1j) == np.dtype("complex64")
     assert xp.result_type("int8", Blob(1, "uint8"), 1) == np.dtype("int16")
@@ -82,7 +80,7 @@ def test_promotion_with_scalars_keeps_the_dtype_of_arrays() -> None:
             xp.result_type(wrong)
 
 
-def test_casts_that_promotion_makes() -> None:
+def test_casts_that_promotion_makes():
     assert xp.can_cast(np.int8, np.int16) is True
     assert xp.can_cast(Blob(1, "int16"), np.int8) is False
     assert xp.can_cast("float32", "complex64")
@@ -90,7 +88,7 @@ def test_casts_that_promotion_makes() -> None:
 
 
 @pytest.mark.parametrize("device", ["cpu", "simulated:0"])
-def test_astype_returns_its_operand_or_moves_it(device: str) -> None:
+def test_astype_returns_its_operand_or_moves_it(device):
     blob = xp.asarray([1.0, 2.5], device="cpu").to_device(device)
     assert xp.astype(blob, xp.float64, copy=False) is blob
     assert xp.astype(blob, xp.float32, device="cpu").device == "cpu"
@@ -99,7 +97,7 @@ def test_astype_returns_its_operand_or_moves_it(device: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float16", "int8", "uint64"])
-def test_astype_does_not_drop_imaginary_parts(dtype: str) -> None:
+def test_astype_does_not_drop_imaginary_parts(dtype):
     """The standard does not permit complex to real: astype "must raise"."""
     blob = xp.asarray([1 + 2j])
     with pytest.raises(TypeError, match="real"):

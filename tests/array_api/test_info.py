@@ -1,9 +1,5 @@
 """Inspection: the namespace describes itself correctly."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -12,7 +8,7 @@ import syncblob as xp
 INFO = xp.__array_namespace_info__()
 
 
-def test_capabilities_are_true() -> None:
+def test_capabilities_are_true():
     capabilities = INFO.capabilities()
     assert set(capabilities) == {"boolean indexing", "data-dependent shapes", "max dimensions"}
     blob = xp.arange(4)
@@ -26,14 +22,14 @@ def test_capabilities_are_true() -> None:
         xp.ones((1,) * (most + 1))
 
 
-def test_the_default_device_is_the_one_in_use() -> None:
+def test_the_default_device_is_the_one_in_use():
     assert INFO.default_device() == "cpu"
     with xp.use_device("simulated:1"):
         assert INFO.default_device() == "simulated:1"
         assert xp.zeros(1).device == INFO.default_device()
 
 
-def test_devices_can_be_used() -> None:
+def test_devices_can_be_used():
     devices = INFO.devices()
     assert isinstance(devices, tuple)
     assert "cpu" in devices
@@ -41,7 +37,7 @@ def test_devices_can_be_used() -> None:
         assert xp.zeros(1, device=device).device == device
 
 
-def test_default_dtypes_are_those_of_results() -> None:
+def test_default_dtypes_are_those_of_results():
     for device in (None, "cpu", "simulated:0", INFO.default_device()):
         defaults = INFO.default_dtypes(device=device)
         assert defaults == {
@@ -65,7 +61,7 @@ KINDS = """
 
 
 @pytest.mark.parametrize("kind", [None, (), ("bool", "real floating"), *KINDS])
-def test_dtypes_are_numpys(kind: Any) -> None:
+def test_dtypes_are_numpys(kind):
     found = INFO.dtypes(kind=kind, device="simulated:0")
     theirs = np.__array_namespace_info__().dtypes(kind=kind)
     assert found == {name: np.dtype(dtype) for name, dtype in theirs.items()}

@@ -4,19 +4,13 @@ import inspect
 
 import numpy as np
 import pytest
-from call_texts import texts
+from call_texts import functions, texts
 
 import syncblob as xp
 from syncblob import array_api
 
-SCALARS = [
-    np.float64(2.5),
-    np.float32(-2),
-    np.int64(3),
-    np.uint8(1),
-    np.True_,
-    np.complex64(1 + 2j),
-]
+SCALARS = [np.float64(2.5), np.float32(-2), np.int64(3), np.uint8(1), np.True_]
+SCALARS += [np.complex64(1 + 2j)]
 
 # Functions that take no array, or make an array of any object.
 WITHOUT = """
@@ -31,7 +25,7 @@ FUNCTIONS = {
 }
 
 # How to call functions that take further arguments, or arrays in a sequence.
-CALLS: dict[str, list[str]] = {}
+CALLS = {}
 for _text in texts(
     """
     full_like(x, 7); broadcast_arrays(x, x); broadcast_to(x, (2, 3)); can_cast(x, 'int16');
@@ -79,23 +73,19 @@ def test_they_are_blobs_without_axes(name):
         assert found == [outcome(text, xp.asarray(x)) for x in SCALARS], text
 
 
-@pytest.mark.parametrize(
-    "call",
-    [
-        xp.add,
-        lambda x, s: xp.add(s, x),
-        lambda x, s: xp.where(x > 1, s, s),
-        lambda x, s: xp.where(s > 1, s, x),
-        lambda x, s: xp.searchsorted(x, s, sorter=xp.argsort(x)),
-        lambda x, s: xp.isin(s, x),
-        lambda x, s: xp.stack([s, x[0]]),
-        lambda x, s: xp.broadcast_arrays(s, x)[0],
-        xp.repeat,
-        lambda x, s: xp.tensordot(s, x, axes=0),
-        lambda x, s: xp.clip(s, x, x),
-        lambda x, s: xp.clip(x, s, 9),
-    ],
+BESIDE = functions(
+    """
+    xp.add(x, s); xp.add(s, x); xp.where(x > 1, s, s); xp.where(s > 1, s, x);
+    xp.searchsorted(x, s, sorter=xp.argsort(x)); xp.isin(s, x); xp.stack([s, x[0]]);
+    xp.broadcast_arrays(s, x)[0]; xp.repeat(x, s); xp.tensordot(s, x, axes=0); xp.clip(s, x, x);
+    xp.clip(x, s, 9)
+    """,
+    "x, s",
+    globals(),
 )
+
+
+@pytest.mark.parametrize("call", BESIDE.values(), ids=BESIDE)
 def test_they_go_where_the_blobs_are(on, device, call):
     with xp.use_device("cpu"):
         result = call(on([1, 2, 3]), np.int64(2))

@@ -1,12 +1,8 @@
 """Calls of the namespace that are refused, on every device."""
 
-from __future__ import annotations
-
 import builtins
 import inspect
 import re
-from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +11,7 @@ import syncblob as xp
 from syncblob import Blob, fft, linalg
 
 
-def rows(text: str) -> Iterator[tuple[Any, ...]]:
+def rows(text):
     """Yield rows of a text: errors, a pattern of their message or none, and calls that raise them.
 
     NAME stands for each of the names in braces.
@@ -23,7 +19,7 @@ def rows(text: str) -> Iterator[tuple[Any, ...]]:
     lines = inspect.cleandoc(text)
     for line in re.split(r"\n(?! )", re.sub("(?m)^#.*\n", "", lines)):
         head, _, calls = " ".join(line.split()).partition(": ")
-        names, head = re.fullmatch(r"(?:\{(.*?)\} )?(.*)", head).groups()  # type: ignore[union-attr]  # it matches all
+        names, head = re.fullmatch(r"(?:\{(.*?)\} )?(.*)", head).groups()
         errors, _, message = head.partition(" ")
         kinds = tuple(getattr(builtins, error) for error in errors.split("|"))
         for name in names.split() if names else [""]:
@@ -33,7 +29,7 @@ def rows(text: str) -> Iterator[tuple[Any, ...]]:
 
 # The calls: `x` has shape (2, 3), `c` is complex, `i` is [0], and `o` makes a Blob of ones. Then
 # the error, and what it says where that is the library's own.
-REFUSED: list[tuple[Any, ...]] = [
+REFUSED = [
     *rows(
         r"""
         # --- elementwise ---
@@ -161,7 +157,7 @@ REFUSED: list[tuple[Any, ...]] = [
 
 
 # Calls without operands on a device.
-REFUSED_ANYWHERE: list[tuple[Any, ...]] = [
+REFUSED_ANYWHERE = [
     *rows(
         r"""
         TypeError floating-point: xp.finfo('int8'); xp.finfo('bool'); xp.finfo(Blob(1, 'uint8'))
@@ -187,28 +183,28 @@ REFUSED_ANYWHERE: list[tuple[Any, ...]] = [
         """
     )
 ]
-NAMES: dict[str, Any] = {"xp": xp, "np": np, "fft": fft, "linalg": linalg, "Blob": Blob}
+NAMES = {"xp": xp, "np": np, "fft": fft, "linalg": linalg, "Blob": Blob}
 
 
 @pytest.mark.parametrize("row", REFUSED_ANYWHERE, ids=[row[0] for row in REFUSED_ANYWHERE])
-def test_refused_anywhere(row: tuple[Any, ...]) -> None:
+def test_refused_anywhere(row):
     refused(row, NAMES)
 
 
 @pytest.mark.parametrize("row", REFUSED, ids=[row[0] for row in REFUSED])
-def test_refused(row: tuple[Any, ...], on: Any) -> None:
+def test_refused(row, on):
     operands = {"x": on(np.ones((2, 3))), "c": on(np.ones((2, 3), complex)), "i": on([0])}
     refused(row, NAMES | operands | {"o": lambda *shape: on(np.ones(shape))})
 
 
-def refused(row: tuple[Any, ...], names: dict[str, Any]) -> None:
+def refused(row, names):
     call, error, *message = row
     with pytest.raises(error, match=message[0] if message else "."):
         eval(call, {**names})  # noqa: S307  # of the table
 
 
 @pytest.mark.parametrize("device", ["cpu", "simulated"])
-def test_values_are_checked_where_numpy_computes(device: str) -> None:
+def test_values_are_checked_where_numpy_computes(device):
     x, far = xp.asarray([1, 2], device=device), xp.asarray([2], device=device)
     for function in (xp.take, xp.take_along_axis):
         with pytest.raises(IndexError):

@@ -1,7 +1,5 @@
 """Every group runs once, with small sizes, and gives rows that can be printed and saved."""
 
-from __future__ import annotations
-
 import json
 import math
 
@@ -14,7 +12,6 @@ from benchmarks import ordinary
 from benchmarks.__main__ import GROUPS, main
 from benchmarks.calls import as_blob, function, traced
 from benchmarks.results import Results
-from benchmarks.rows import Measured
 from benchmarks.tables import as_markdown
 from benchmarks.timing import Timer
 
@@ -22,8 +19,8 @@ SHORT = {"interop": "time, and rivals", "transfers": "bytes"}
 
 
 @pytest.fixture(scope="module", params=tiers.representatives(sorted(GROUPS), SHORT))
-def measured(request: pytest.FixtureRequest) -> tuple[str, Measured]:
-    name: str = request.param
+def measured(request):
+    name = request.param
     return name, GROUPS[name](Timer(brief=True))
 
 

@@ -1,7 +1,5 @@
 """Programs on both sides move only the necessary bytes, and compute the same as NumPy alone."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -73,7 +71,7 @@ def test_other_results_are_an_error():
 # --- the least possible transfers -----------------------------------------------------------------
 
 
-def nothing(_xp: object, *_arrays: object) -> None:
+def nothing(_xp, *_arrays):
     """Compute nothing. These tests only need the transfers."""
 
 

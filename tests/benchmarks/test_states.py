@@ -1,14 +1,13 @@
 """The benchmark of states: the Blobs are in them."""
 
-from __future__ import annotations
-
 import warnings
 
 import pytest
+from call_texts import texts
 
 from benchmarks import states
 from benchmarks.timing import Timer
-from syncblob import Head, StaleAliasWarning, SyncedMemory
+from syncblob import Head, StaleAliasWarning
 from syncblob.devices import Side
 
 torch = pytest.importorskip("torch")
@@ -16,29 +15,23 @@ torch = pytest.importorskip("torch")
 # The head of the part that the calls use, that of all bytes, and the number of buffers.
 OWN, OTHER = "own side", "other side"
 EXPECTED = {
-    "one buffer": (OWN, OWN, 1),
-    "SYNCED": ("both", "both", 2),
-    "own side newest": (OWN, OWN, 2),
-    "other side newest": (OTHER, OTHER, 2),
-    "view of one buffer": (OWN, OWN, 1),
-    "view of SYNCED": ("both", "both", 2),
-    "view of own side newest": (OWN, OWN, 2),
-    "view of other side newest": (OTHER, OTHER, 2),
-    "split, rows on own side": (OWN, "split", 2),
-    "alias": (OWN, OWN, 2),
-    "alias of other rows": (OWN, OWN, 2),
-    "other side: alias of other rows": (OWN, "split", 2),
-    "borrow kept": (OWN, OWN, 2),
-    "exposed": (OWN, OWN, 2),
-    "log open": (OWN, OWN, 2),
-    "max_transfers": (OWN, OWN, 2),
-    "compute_only_on": (OWN, OWN, 2),
-    "after a push": ("both", "both", 2),
-    "after an eviction": ("cpu", "cpu", 1),
-    # Of the accelerator's side, a buffer is there, and not one of everything.
-    "window": (OWN, "split", 1),
-    "of a source": (OWN, OWN, 2),
-    "of a source, in part": (OWN, "split", 2),
+    state: expected
+    for expected, states_of in {
+        (OWN, OWN, 1): "one buffer; view of one buffer",
+        (OWN, OWN, 2): """
+            own side newest; view of own side newest; alias; alias of other rows; borrow kept;
+            exposed; log open; max_transfers; compute_only_on; of a source
+            """,
+        (OTHER, OTHER, 2): "other side newest; view of other side newest",
+        ("both", "both", 2): "SYNCED; view of SYNCED; after a push",
+        ("cpu", "cpu", 1): "after an eviction",
+        # Of the accelerator's side, a buffer is there, and not one of everything.
+        (OWN, "split", 1): "window",
+        (OWN, "split", 2): """
+            split, rows on own side; other side: alias of other rows; of a source, in part
+            """,
+    }.items()
+    for state in texts(states_of.strip())
 }
 by_state = pytest.mark.parametrize("state", states.STATES, ids=lambda state: state.name)
 by_device = pytest.mark.parametrize("device", states.DEVICES)
@@ -55,7 +48,7 @@ def test_a_blob_is_in_the_state_also_when_it_is_established_again(state, device)
     operands = states.Operands(state, device)
     for _ in range(2):
         for blob in operands.arguments[:2]:
-            memory: SyncedMemory = blob.memory
+            memory = blob.memory
             assert blob.shape == (8, 8)
             assert str(blob.device) == device
             assert blob.head is heads[part]

@@ -89,6 +89,16 @@ def test_a_function_of_several_results_is_computed_in_parts(room, function):
         assert np.array_equal(np.asarray(result.on("cpu")), expected)
 
 
+def test_parts_that_are_on_the_device_are_not_brought_again(room):
+    room.capacity = 3 * NBYTES // 4
+    blob = blob_of(NUMBERS)
+    blob[: COUNT // 2].gpu_data()
+    with record_transfers() as log:
+        result = blob > 1
+    assert result.on("cpu").tolist() == (NUMBERS > 1).tolist()
+    assert log.nbytes <= NBYTES // 2
+
+
 @pytest.mark.parametrize("held", ["nowhere", "first", "second"])
 @pytest.mark.parametrize("devices", [(LIMITED, LIMITED), (LIMITED, "cpu"), ("cpu", LIMITED)])
 def test_a_blob_is_written_in_parts(room, held, devices):

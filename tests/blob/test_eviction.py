@@ -366,17 +366,20 @@ def test_the_error_names_who_holds_what():
 def test_the_summary_has_sizes_names_holders_and_lines(two):
     two.capacity = None
     gc.collect()
-    first, second = filled(1, name="one"), filled(2, count=2 * COUNT)
+    first, second = filled(1, name="<one>"), filled(2, count=2 * COUNT)
     result = second + second
     alias = np.asarray(first.gpu)
     summary = syncblob.memory_summary(LIMITED)
     assert [(str(row.device), row.nbytes, row.blob, row.holder[:12]) for row in summary.rows] == [
         ("simulated:7", 2 * NBYTES, "Blob of 512 bytes", ""),
         ("simulated:7", 2 * NBYTES, "Blob of 512 bytes", ""),
-        ("simulated:7", NBYTES, "Blob 'one' of 256 bytes", "a NumPy alia"),
+        ("simulated:7", NBYTES, "Blob '<one>' of 256 bytes", "a NumPy alia"),
     ]
     lines = [row.line.text if row.line else None for row in summary.rows]
     assert lines == ["blob[...] = value", None, "blob[...] = value"]
+    html = summary._repr_html_()
+    assert "<td>simulated:7</td><td>512 B</td><td>Blob of 512 bytes</td><td>" in html
+    assert "<td>Blob &#x27;&lt;one&gt;&#x27; of 256 bytes</td>" in html
     assert str(summary) in str(syncblob.memory_summary())
     del first, second, result, alias
     gc.collect()

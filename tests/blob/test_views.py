@@ -1,7 +1,5 @@
 """Indexing and views, compared with NumPy, and the state that views share with their Blob."""
 
-from __future__ import annotations
-
 import math
 import pickle
 import re
@@ -556,7 +554,7 @@ def test_data_and_diff_cannot_be_replaced(name, value):
 class One:
     """An object that Python accepts as an integer."""
 
-    def __index__(self) -> int:
+    def __index__(self):
         return 1
 
 

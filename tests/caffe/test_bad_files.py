@@ -7,6 +7,7 @@ import tracemalloc
 import numpy as np
 import pytest
 import safetensors.numpy
+from caffe_agreement import MESSAGES, READ
 from google.protobuf.internal import api_implementation
 
 from syncblob.caffe import open_model, open_solver_state, read_blob
@@ -148,50 +149,35 @@ def test_what_the_system_refuses(tmp_path):
 # --- damaged files --------------------------------------------------------------------------------
 
 
-# The message, and its bytes with another field at the end.
+# The bytes of a file around a field of each message.
 PLACES = {
-    "net": (NetParameter, lambda end: b"\xa2\x06\x03\x0a\x01a" + end),
-    "V2": (NetParameter, lambda end: field(100, b"\x0a\x01a" + end)),
-    "V1": (NetParameter, lambda end: field(2, b"\x22\x01a" + end)),
-    "V0": (NetParameter, lambda end: field(2, field(1, end))),
-    "blob": (BlobProto, lambda end: BLOB.SerializeToString() + end),
-    "blob's beginning": (BlobProto, lambda begin: begin + BLOB.SerializeToString()),
-    "state": (SolverState, lambda end: STATE.SerializeToString() + end),
+    "NetParameter": lambda end: b"\xa2\x06\x03\x0a\x01a" + end,
+    "LayerParameter": lambda end: field(100, b"\x0a\x01a" + end),
+    "V1LayerParameter": lambda end: field(2, b"\x22\x01a" + end),
+    "V0LayerParameter": lambda end: field(2, field(1, end)),
+    "BlobProto": lambda begin: begin + BLOB.SerializeToString(),
+    "BlobShape": lambda end: BLOB.SerializeToString() + field(7, end),
+    "SolverState": lambda end: STATE.SerializeToString() + end,
 }
-READERS = {NetParameter: open_model, BlobProto: read_blob, SolverState: open_solver_state}
+READERS = {"BlobProto": read_blob, "BlobShape": read_blob, "SolverState": open_solver_state}
 
 
 @pytest.mark.parametrize(
-    ("place", "content", "name"),
+    ("name", "entry"),
     [
-        ("net", b"\x08\x41", r"field 1 \(name\) has wire type VARINT"),
-        ("net", b"\x10\x41", r"field 2 \(layers\) has wire type VARINT"),
-        ("net", b"\xa0\x06\x05", r"field 100 \(layer\) has wire type VARINT"),
-        ("V2", b"\x08\x01", r"field 1 \(name\) has wire type VARINT"),
-        ("V2", b"\x10\x04", r"field 2 \(type\) has wire type VARINT"),
-        ("V2", b"\x38\x01", r"field 7 \(blobs\) has wire type VARINT"),
-        ("V1", b"\x2a\x04ReLU", r"field 5 \(type\) has wire type LENGTH"),
-        ("V1", b"\x08\x01", r"field 1 \(layer\) has wire type VARINT"),
-        ("V0", b"\x90\x03\x01", r"field 50 \(blobs\) has wire type VARINT"),
-        ("blob", b"\x0a\x01\x02", r"field 1 \(num\) has wire type LENGTH"),
-        ("blob", b"\x25" + bytes(4), r"field 4 \(width\) has wire type FIXED32"),
-        ("blob's beginning", b"\x28\x05", r"field 5 \(data\) has wire type VARINT"),
-        ("blob", b"\x29" + bytes(8), r"field 5 \(data\) has wire type FIXED64"),
-        ("blob's beginning", b"\x38\x04", r"field 7 \(shape\) has wire type VARINT"),
-        ("blob", b"\x3a\x05\x0d" + bytes(4), r"field 1 \(dim\) has wire type FIXED32"),
-        ("blob", b"\x45" + bytes(4), r"field 8 \(double_data\) has wire type FIXED32"),
-        ("state", b"\x0a\x00", r"field 1 \(iter\) has wire type LENGTH"),
-        ("state", b"\x22\x00", r"field 4 \(current_step\) has wire type LENGTH"),
-        ("state", b"\x1d" + bytes(4), r"field 3 \(history\) has wire type FIXED32"),
+        (name, entry)
+        for name in PLACES
+        for entry in MESSAGES[name].DESCRIPTOR.fields
+        if entry.name in READ
     ],
 )
-def test_a_field_of_caffes_with_another_wire_type_is_named(write, place, content, name):
+def test_a_field_of_caffes_with_another_wire_type_is_named(write, name, entry):
     """protobuf would skip it, and the rest would be taken for all that there is."""
-    kind, around = PLACES[place]
-    message = around(content)
-    kind.FromString(message)
-    with pytest.raises(ModelFileError, match=name + r".*a fork of Caffe"):
-        READERS[kind](write(message))
+    integer = entry.cpp_type in {entry.CPPTYPE_INT32, entry.CPPTYPE_INT64, entry.CPPTYPE_ENUM}
+    kind, payload = (5, bytes(4)) if integer else (0, b"A")
+    wrong = varint(entry.number << 3 | kind) + payload
+    with pytest.raises(ModelFileError, match=rf"field {entry.number} \({entry.name}\) has wire "):
+        READERS.get(name, open_model)(write(PLACES[name](wrong)))
 
 
 def test_cut_off_anywhere(write, v2_net):

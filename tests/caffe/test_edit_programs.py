@@ -10,7 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from syncblob.caffe import Layer, ModelFile, open_model, save_model
+from syncblob.caffe import Layer, open_model, save_model
 from syncblob.caffe.messages.wire import length_header
 
 NAMES = st.sampled_from("abcd")
@@ -29,86 +29,81 @@ class Edits(RuleBasedStateMachine):
         self.path = Path(self.folder.name) / "net.caffemodel"
         self.path.write_bytes(b"\xca\x3e\x01y" + length_header(100, len(ODD_LAYER)) + ODD_LAYER)
         self.model = open_model(self.path)
-        self.expected = [("a", [np.array([1, 2], np.float32)])]
+        self.expected = {"a": [np.array([1, 2], np.float32)]}
         self.values = 0
 
     def teardown(self):
         self.folder.cleanup()
 
-    def position(self, name):
-        return [found for found, _ in self.expected].index(name)
-
     def array(self, shape):
         self.values += 1
         return np.full(shape, self.values, np.float32)
 
-    def has(self, name):
-        return name in dict(self.expected)
+    def drawn(self, data):
+        return data.draw(st.sampled_from(list(self.expected)))
 
-    @rule(name=NAMES, shape=SHAPES, data=st.data())
-    def add(self, name, shape, data):
-        if self.has(name):
+    @rule(name=NAMES, shape=SHAPES, data=st.data(), side=st.sampled_from(["before", "after"]))
+    def add(self, name, shape, data, side):
+        if name in self.expected:
             return
         array = self.array(shape)
-        neighbour = data.draw(st.sampled_from([None, *dict(self.expected)]))
-        side = data.draw(st.sampled_from(["before", "after"]))
+        names = list(self.expected)
+        neighbour = data.draw(st.sampled_from([None, *names]))
         self.model.add(Layer(name, blobs=[array]), **{side: neighbour})
-        position = len(self.expected) if neighbour is None else self.position(neighbour)
+        position = len(names) if neighbour is None else names.index(neighbour)
         position += neighbour is not None and side == "after"
-        self.expected.insert(position, (name, [array.copy()]))
+        layers = list(self.expected.items())
+        layers.insert(position, (name, [array.copy()]))
+        self.expected = dict(layers)
 
     @precondition(lambda self: self.expected)
     @rule(name=NAMES, data=st.data())
     def copy(self, name, data):
-        source = data.draw(st.sampled_from(list(dict(self.expected))))
-        blobs = dict(self.expected)[source]
+        source = self.drawn(data)
         self.model[name] = self.model[source]
         assert self.model[name].blobs[0] is self.model[source].blobs[0]
-        if self.has(name):
-            self.expected[self.position(name)] = (name, blobs)
-        else:
-            self.expected.append((name, blobs))
+        self.expected[name] = self.expected[source]
 
     @precondition(lambda self: self.expected)
     @rule(data=st.data())
     def remove(self, data):
-        name = data.draw(st.sampled_from(list(dict(self.expected))))
+        name = self.drawn(data)
         del self.model[name]
-        del self.expected[self.position(name)]
+        del self.expected[name]
 
     @precondition(lambda self: self.expected)
     @rule(new=NAMES, data=st.data())
     def rename(self, new, data):
-        old = data.draw(st.sampled_from(list(dict(self.expected))))
-        if self.has(new):
+        old = self.drawn(data)
+        if new in self.expected:
             return
         self.model.rename(old, new)
-        self.expected[self.position(old)] = (new, self.expected[self.position(old)][1])
+        self.expected = {
+            new if name == old else name: blobs for name, blobs in self.expected.items()
+        }
 
     @precondition(lambda self: self.expected)
     @rule(shape=SHAPES, data=st.data())
     def replace(self, shape, data):
-        name, blobs = data.draw(st.sampled_from(self.expected))
-        array = self.array(shape)
+        name, array = self.drawn(data), self.array(shape)
         self.model[name].replace_blob(0, array, resize=True)
-        self.expected[self.position(name)] = (name, [array.copy(), *blobs[1:]])
+        self.expected[name] = [array.copy(), *self.expected[name][1:]]
 
     @precondition(lambda self: self.expected)
     @rule(data=st.data())
     def append(self, data):
-        name, blobs = data.draw(st.sampled_from(self.expected))
-        array = self.array((2,))
+        name, array = self.drawn(data), self.array((2,))
         self.model[name].blobs.append(array)
-        self.expected[self.position(name)] = (name, [*blobs, array.copy()])
+        self.expected[name] = [*self.expected[name], array.copy()]
 
     @precondition(lambda self: self.expected)
     @rule(data=st.data(), change=st.booleans())
     def touch(self, data, change):
-        name, blobs = data.draw(st.sampled_from(self.expected))
+        name = self.drawn(data)
         values = self.model[name].blobs[0].mutable_cpu_data()
         if change:
             values += 1
-            blobs[0] += 1
+            self.expected[name][0] += 1
 
     @rule(name=st.sampled_from(["", "net"]))
     def name_the_net(self, name):
@@ -119,10 +114,15 @@ class Edits(RuleBasedStateMachine):
         save_model(self.model, self.path)
         again = open_model(self.path)
         assert again.name == self.model.name
-        self.compare(again)
+        assert list(again) == list(self.expected)
+        for layer, arrays in zip(again.layers, self.expected.values(), strict=True):
+            assert [blob.shape for blob in layer.blobs] == [array.shape for array in arrays]
+            assert [blob.tolist() for blob in layer.blobs] == [array.tolist() for array in arrays]
         if reopened:
             self.model = again
-            self.expected = [(name, [*map(np.copy, blobs)]) for name, blobs in self.expected]
+            self.expected = {
+                name: [array.copy() for array in blobs] for name, blobs in self.expected.items()
+            }
             before = self.path.read_bytes()
             save_model(again, self.path)
             assert self.path.read_bytes() == before
@@ -130,17 +130,7 @@ class Edits(RuleBasedStateMachine):
     @invariant()
     def names(self):
         if hasattr(self, "model"):
-            assert [layer.name for layer in self.model.layers] == [
-                name for name, _ in self.expected
-            ]
-
-    def compare(self, model: ModelFile):
-        assert list(model) == [name for name, _ in self.expected]
-        for layer, (_, blobs) in zip(model.layers, self.expected, strict=True):
-            assert len(layer.blobs) == len(blobs)
-            for blob, array in zip(layer.blobs, blobs, strict=True):
-                assert blob.shape == array.shape
-                assert blob.cpu_data().tolist() == array.tolist()
+            assert [layer.name for layer in self.model.layers] == list(self.expected)
 
 
 TestEdits = Edits.TestCase

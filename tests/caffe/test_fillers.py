@@ -1,5 +1,8 @@
 """Fillers: the distributions of weights, shared weights, and weights that are kept."""
 
+import json
+import re
+
 import numpy as np
 import pytest
 from google.protobuf import text_format
@@ -112,40 +115,28 @@ def test_transposed_weights_have_the_fans_of_their_first_axes():
     assert np.abs(values).max() == pytest.approx((3 / 40) ** 0.5, rel=0.01)
 
 
-@pytest.mark.parametrize(
-    ("kind", "settings", "values"),
-    [
-        ("Convolution", "convolution_param { num_output: 2 kernel_size: 3 }", [0, 0]),
-        (
-            "InnerProduct",
-            (
-                "inner_product_param { num_output: 2 weight_filler { value: 3 } bias_filler { "
-                'type: "constant" value: 4 } }'
-            ),
-            [3, 4],
-        ),
-        ("BatchNorm", "", [0, 0, 0]),
-        ("Scale", "scale_param { bias_term: true }", [1, 0]),
-        ("Scale", "scale_param { filler { } }", [0]),
-        (
-            "Scale",
-            "scale_param { filler { value: 5 } bias_term: true bias_filler { value: 6 } }",
-            [5, 6],
-        ),
-        ("Bias", "bias_param { filler { value: 7 } }", [7]),
-        ("PReLU", "", [0.25]),
-        ("PReLU", "prelu_param { filler { value: 8 } channel_shared: true }", [8]),
-        (
-            "Embed",
-            (
-                "embed_param { num_output: 2 input_dim: 3 weight_filler { value: 1 } "
-                "bias_filler { value: 2 } }"
-            ),
-            [1, 2],
-        ),
-    ],
-)
-def test_constants(kind, settings, values):
+# The type, the value of each blob, and the settings.
+CONSTANTS = """
+Convolution [0, 0] convolution_param { num_output: 2 kernel_size: 3 }
+InnerProduct [3, 4] inner_product_param { num_output: 2 weight_filler { value: 3 }
+  bias_filler { value: 4 } }
+BatchNorm [0, 0, 0]
+Scale [1, 0] scale_param { bias_term: true }
+Scale [0] scale_param { filler { } }
+Scale [5, 6] scale_param { filler { value: 5 } bias_term: true
+  bias_filler { type: "constant" value: 6 } }
+Bias [7] bias_param { filler { value: 7 } }
+PReLU [0.25]
+PReLU [8] prelu_param { filler { value: 8 } channel_shared: true }
+Embed [1] embed_param { num_output: 2 input_dim: 3 bias_term: false weight_filler { value: 1 } }
+Embed [0, 2] embed_param { num_output: 2 input_dim: 3 bias_filler { value: 2 } }
+"""
+
+
+@pytest.mark.parametrize("row", CONSTANTS.strip().replace("\n  ", " ").split("\n"))
+def test_constants(row):
+    kind, values, settings = re.fullmatch(r"(\w+) (\[.*?\]) ?(.*)", row).groups()
+    values = json.loads(values)
     blobs = filled(kind, settings)["x"].blobs
     assert [blob.dtype for blob in blobs] == [np.float32] * len(values)
     for blob, value in zip(blobs, values, strict=True):

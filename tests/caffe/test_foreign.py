@@ -12,7 +12,6 @@ from syncblob import (
     write_prototxt,
 )
 from syncblob.caffe._pb.caffe_pb2 import BlobProto, ForkLayer, LayerParameter, NetParameter
-from syncblob.caffe.commands import main
 from syncblob.caffe.convert import convert
 from syncblob.caffe.messages.wire import length_field
 
@@ -25,6 +24,7 @@ from syncblob.caffe.messages.wire import length_field
             "layer { convolution_param { num_output: 2 } } layer { name: 'l' }",
         ),
         ("layer { loss_param { normalization: PRE_FIXED } }", "layer { loss_param { } }"),
+        ("layer { pooling_param { pool: 9 } }", "layer { pooling_param { } }"),
         ("layers { blob_share_mode: [STRICT, ODD] }", "layers { blob_share_mode: STRICT }"),
         ("layers { name: 'c' type: CONVOLUTION3D }", "layers { name: 'c' }"),
         (
@@ -43,17 +43,8 @@ def test_what_caffe_lacks_is_left_out(text, content, known):
     net = read_prototxt(path, ignore_unknown=True)
     assert net == read_prototxt(text(known))
     path = text(content)
-    with pytest.raises(ModelFileError, match=r"line 1, column .* has no (field|value) named"):
+    with pytest.raises(ModelFileError, match=r"line 1, column .* has no (field|value) "):
         read_prototxt(path)
-
-
-def test_numbers_of_values_that_caffe_lacks_are_left_out(text):
-    path = text("layer { pooling_param { pool: 9 } }")
-    assert read_prototxt(path, ignore_unknown=True) == read_prototxt(
-        text("layer { pooling_param {} }")
-    )
-    with pytest.raises(ModelFileError, match="ignore_unknown=True"):
-        read_prototxt(text("layer { pooling_param { pool: 9 } }"))
 
 
 def test_not_more_values_are_left_out_than_take_a_moment(text):
@@ -209,14 +200,3 @@ def test_settings_of_a_fork_under_the_name_of_caffes(gap, tmp_path):
         write_prototxt(net, path)
     write_prototxt(net, path, ignore_unknown=True)
     assert read_prototxt(path).layer[0].bottom == ["b"]
-
-
-def test_inspect_prints_a_definition_with_a_gap_or_why_not(gap, capsys):
-    status = main(["inspect", str(gap), "--prototxt"])
-    out, err = capsys.readouterr()
-    if syncblob.open_model(gap)["c"].type == "Clip":
-        assert (status, out) == (1, "")
-        assert "layer 'c': expected the fields clip_param.min" in err
-    else:
-        assert (status, "clip_param" in out) == (0, False)
-        assert "layer.148 (1)" in err

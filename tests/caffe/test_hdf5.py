@@ -455,15 +455,6 @@ def test_what_has_changed_is_written(as_caffe, saved):
     assert set(saved(model)) == {"data"}
 
 
-def test_from_one_format_to_the_other_and_back(as_caffe, tmp_path):
-    save_model(open_model(as_caffe), tmp_path / "x.caffemodel")
-    save_model(open_model(tmp_path / "x.caffemodel"), tmp_path / "x.h5")
-    back = open_model(tmp_path / "x.h5")
-    assert list(back) == ["a", "empty"]
-    assert back["a"].blobs[0].cpu_data().tolist() == [[0, 1, 2], [3, 4, 5]]
-    assert back["a"].blobs[1].cpu_diff().tolist() == [1, 1]
-
-
 def test_saving_an_edited_chunked_blob_takes_no_second_copy(h5, path, tmp_path):
     values = np.arange(1 << 22, dtype=np.float32).reshape(4096, 1024)
     h5.create_dataset("data/a/0", data=values, chunks=(64, 1024))

@@ -179,13 +179,6 @@ def h5(tmp_path):
     return made
 
 
-def test_hdf5_in_one_piece(h5, reads):
-    blob = h5(MATRIX.astype(">f4"))
-    reads.clear()
-    np.testing.assert_array_equal(blob[PART].cpu_data(), MATRIX[PART])
-    assert [length for _, length in reads] == [10 * COLUMNS * 4]
-
-
 @pytest.fixture
 def selections(monkeypatch):
     """The parts of chunked datasets that are requested from h5py."""

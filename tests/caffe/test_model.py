@@ -13,7 +13,6 @@ from syncblob.caffe import (
     Layer,
     ModelFile,
     open_model,
-    read_blob,
     save_model,
     save_solver_state,
     write_blob,
@@ -50,12 +49,6 @@ def reads(monkeypatch):
 # --- contents -------------------------------------------------------------------------------------
 
 
-def test_an_empty_net(tmp_path):
-    save_model(ModelFile(), tmp_path / "x.caffemodel")
-    net = open_model(tmp_path / "x.caffemodel")
-    assert (net.name, net.version, net.layers, dict(net)) == ("", 2, (), {})
-
-
 def test_a_missing_layer(write, v2_net):
     net = open_model(write(v2_net))
     assert "conv9" not in net
@@ -73,15 +66,6 @@ def test_fields_that_are_not_read_may_have_any_wire_type(write):
     # The net's debug_info (7) as a text, and a layer's phase (10) as one.
     content = b"\x3a\x00" + length_field(100, b"\x0a\x01a\x52\x00")
     assert list(open_model(write(content))) == ["a"]
-
-
-def test_read_blob(write):
-    path = write(proto_of(2, 2, data=[1, 2, 3, 4], diff=[5, 6, 7, 8]), "größe.binaryproto")
-    for argument in (path, str(path)):
-        blob = read_blob(argument)
-        assert (blob.shape, blob.dtype, blob.head) == ((2, 2), np.float32, Head.UNINITIALIZED)
-        assert blob.cpu_data().tolist() == [[1, 2], [3, 4]]
-        assert blob.cpu_diff().tolist() == [[5, 6], [7, 8]]
 
 
 # --- lazy reading ---------------------------------------------------------------------------------
@@ -214,15 +198,6 @@ def test_a_model_made_from_nothing():
 
 
 # --- settings -------------------------------------------------------------------------------------
-
-
-def test_the_message_of_a_layer_has_its_settings_without_its_blobs(write, v2_net):
-    settings = v2_net.layer[1]
-    settings.convolution_param.num_output = 2
-    model = open_model(write(v2_net))
-    settings.ClearField("blobs")
-    assert model["conv1"].proto == settings
-    assert model["conv1"].proto is model["conv1"].proto
 
 
 def test_the_message_of_a_layer_made_by_hand():

@@ -50,8 +50,3 @@ def test_hdf5_has_the_shapes_of_a_running_net(inner_product, tmp_path):
         assert [blob.diff.shape for blob in read["ip"].blobs] == [(2, 3), (2,)]
         assert read["x"].blobs[0].shape == (1, 1, 1, 2)
     assert read["ip"].blobs[0].tolist() == [[1, 1, 1], [1, 1, 1]]
-
-
-def test_four_axes_that_are_meant_stay_in_hdf5(inner_product, tmp_path):
-    save_model(ModelFile("net", [inner_product]), tmp_path / "x.h5")
-    assert open_model(tmp_path / "x.h5")["ip"].blobs[1].shape == (1, 1, 1, 2)

@@ -4,16 +4,15 @@ import struct
 
 import numpy as np
 import pytest
-from caffe_agreement import check, needs_upb
-from caffe_mutations import UNUSUAL, unusual_nets
-from caffe_oracle import (
-    LISTS,
+from caffe_agreement import (
     MESSAGES,
-    Contents,
     as_caffe_chooses,
     blobs_as_caffe_reads_them,
     blobs_of,
+    check,
+    needs_upb,
 )
+from caffe_mutations import UNUSUAL, unusual_nets
 
 from syncblob import Blob
 from syncblob.caffe._pb.caffe_pb2 import BlobProto, BlobShape
@@ -54,15 +53,15 @@ def test_unusual_messages_are_what_protobuf_finds(name, message):
 def test_the_model_of_caffes_choice_is_no_copy_of_the_index():
     """Facts of `FromProto`, written by hand, so that the model cannot share errors of the index."""
     one, two, half = struct.pack("<f", 1), struct.pack("<d", 2), struct.pack("<e", 3)
-    lists = dict.fromkeys(LISTS.values(), b"") | {"data": one}
-    assert as_caffe_chooses(Contents({"width": 1}, [1], lists)) is None
-    chosen = as_caffe_chooses(Contents({}, [1], lists | {"double_data": two}))
-    assert chosen == ((1,), "float64", two, b"")
-    lists["data"] = b""
-    raw = Contents({}, [1], lists, {"raw_data_type": 2}, {"raw_data": half})
-    assert as_caffe_chooses(raw) == ((1,), "float16", half, b"")
-    raw.raw_types.clear()
-    assert as_caffe_chooses(raw) is None
+
+    def chosen(**fields):
+        return as_caffe_chooses(MESSAGES["BlobProto"](shape={"dim": [1]}, **fields))
+
+    assert chosen(width=1, data=[1]) is None
+    assert chosen(data=[1]) == ((1,), "float32", one, b"")
+    assert chosen(data=[1], double_data=[2]) == ((1,), "float64", two, b"")
+    assert chosen(raw_data_type=2, raw_data=half) == ((1,), "float16", half, b"")
+    assert chosen(raw_data=half) is None
 
 
 # --- shape ----------------------------------------------------------------------------------------

@@ -1,7 +1,5 @@
 """What the tests of the conformance runner share: its package, and git."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,15 +1,11 @@
 """The measurement of what other libraries do with a Blob, its results, and their pages."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import sys
-from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -72,7 +68,7 @@ def test_the_libraries_that_ignore_read_only_are_no_code_of_the_user():
 # --- measuring -----------------------------------------------------------------------------------
 
 
-def adapter(**names: Any) -> Adapter:
+def adapter(**names):
     """Make an adapter of names in place of a module."""
     made = Adapter("numpy")
     made.module = SimpleNamespace(np=np, **names)
@@ -82,7 +78,7 @@ def adapter(**names: Any) -> Adapter:
     return made
 
 
-def last(measured: Iterator[dict[str, str]]) -> dict[str, str]:
+def last(measured):
     *_, found = measured
     return found
 
@@ -127,13 +123,13 @@ def test_an_installed_library_does_what_the_results_say(name):
 class Taken:
     """What a library that is not careful makes of an ndarray: it writes whatever the flags say."""
 
-    def __init__(self, array: Any) -> None:
+    def __init__(self, array):
         self.array = array
 
     def __array__(self, dtype=None, copy=None):
         return self.array
 
-    def fill(self) -> None:
+    def fill(self):
         flat = self.array.__array_interface__["data"][0]
         np.ctypeslib.ctypes.memset(flat, 1, self.array.nbytes)
 
@@ -172,7 +168,7 @@ def test_other_elements_and_other_dtypes_are_found():
 
 
 def test_the_protocols_are_recorded_from_outside_only():
-    calls: list[str] = []
+    calls = []
     blob = Blob(3, device="simulated")
     with recorded_protocols(calls):
         np.from_dlpack(blob.const, copy=True)

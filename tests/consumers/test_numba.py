@@ -1,15 +1,14 @@
 """Numba's compiled functions of Blobs."""
 
-import os
-import subprocess
-import sys
 import tomllib
 from importlib import import_module
 from pathlib import Path
 
 import numpy as np
 import pytest
+from call_texts import functions
 from made_blobs import blob_in, values
+from other_processes import run
 
 import syncblob
 from syncblob import Head
@@ -20,14 +19,7 @@ from numba import njit, vectorize  # it may be missing
 from numba.core.errors import NumbaError  # it may be missing
 
 _, CPU, GPU, SYNCED, *_ = Head
-VIEWS = {
-    "all": lambda x: x,
-    "T": lambda x: x.T,
-    "gaps": lambda x: x[:, ::2],
-    "reversed": lambda x: x[::-1, ::-1],
-    "no axes": lambda x: x[1, 2, ...],
-    "no elements": lambda x: x[:0],
-}
+VIEWS = functions("x; x.T; x[:, ::2]; x[::-1, ::-1]; x[1, 2, ...]; x[:0]", "x", globals())
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -141,15 +133,8 @@ try:
 except AttributeError as error:
     print(error)
 """
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        env=os.environ
-        | {"NUMBA_ENABLE_CUDASIM": "1", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=True,
-    )
+    done = run(program, NUMBA_ENABLE_CUDASIM="1")
+    assert done.returncode == 0, done.stderr
     first, second = done.stdout.splitlines()
     assert first == "HEAD_AT_GPU [2.0, 4.0, 6.0]"
     assert "no attribute 'size'" in second

@@ -1,14 +1,12 @@
 """Facts about packages that the table does not show: errors, writes, and conversions back."""
 
 import operator
-import os
-import subprocess
-import sys
 import warnings
 
 import numpy as np
 import pytest
 from made_blobs import address, blob_in, values
+from other_processes import run
 
 import syncblob
 from syncblob import Blob, Head
@@ -96,11 +94,9 @@ def test_jax_converts_where_it_asks():
 
 
 def run_alone(program):
-    """Run a program in a process of its own."""
-    paths = os.pathsep.join(filter(None, sys.path))
-    subprocess.run(
-        [sys.executable, "-c", program], env=os.environ | {"PYTHONPATH": paths}, check=True
-    )
+    """Run a program in a process of its own, without an error."""
+    done = run(program)
+    assert done.returncode == 0, done.stderr
 
 
 def test_sympy_takes_items_as_numbers_and_moves_nothing_else():

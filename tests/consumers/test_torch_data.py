@@ -1,7 +1,5 @@
 """Batches of Blobs made by ``torch.utils.data``."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

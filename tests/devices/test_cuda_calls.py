@@ -21,7 +21,7 @@ LIMITS = {
     **dict.fromkeys(("lent.gpu_data()", "lent.mutable_gpu_data()"), 3),
     "write(lent.mutable_cpu_data()), lent.gpu_data()": 23,
     "lent.mutable_gpu_data(), lent.cpu_data()": 21,
-    "np.asarray(a + b)": 60,
+    "np.asarray(a + b)": 45,
     # As on the host, where the limit is 6.
     **dict.fromkeys(("torch.add(a, b)", "torch.relu(a)"), 10),
     "cupy.from_dlpack(b)": 21,

@@ -149,6 +149,21 @@ def test_float16_is_computed_as_precisely_as_by_numpy(dpnp):
         assert (result.tolist(), result.dtype) == (expected.tolist(), expected.dtype)
 
 
+def test_pushes_take_queues(dpnp, kind):
+    del dpnp
+    blob = made(np.zeros(1 << 16))
+    blob.mutable_cpu_data()[...] = 4
+    if kind == "shared":
+        # There is nothing to push.
+        blob.async_gpu_push()
+        assert blob.sum().item() == 4 << 16
+        return
+    with pytest.raises(TypeError, match="SyclQueue or None"):
+        blob.async_gpu_push(stream=1)
+    blob.async_gpu_push(stream=accelerator(DEVICE)._queue)
+    assert blob.sum().item() == 4 << 16
+
+
 def test_a_forked_child_refuses(dpnp, kind):
     del dpnp
     blob = made([1.0])

@@ -1,6 +1,5 @@
 """examples/cg.py, gmm.py and kmeans.py: the same code on the host and on a device."""
 
-import contextlib
 import importlib
 import sys
 
@@ -67,17 +66,12 @@ def test_clusters_are_found_and_drawn(example, tmp_path):
     ("example", "arguments", "said"),
     [
         ("cg", ["--size", "50"], "the largest difference is"),
-        ("cg", ["--size", "50", "--steps", "2"], "no solution after 2 steps"),
-        ("cg", ["--size", "0"], "at least 1"),
         ("gmm", ["--samples", "50"], "the means differ by"),
-        ("gmm", ["--steps", "0"], "at least 1"),
         ("kmeans", ["--samples", "50"], "100.00% of the labels are the same"),
-        ("kmeans", ["--clusters", "0"], "expected 1 to"),
     ],
     indirect=["example"],
 )
 def test_the_command_line(example, arguments, said, monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["program", *arguments])
-    with contextlib.suppress(SystemExit):
-        example.main()
-    assert said in "".join(capsys.readouterr())
+    example.main()
+    assert said in capsys.readouterr().out

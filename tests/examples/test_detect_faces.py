@@ -71,53 +71,7 @@ def test_weights_are_taken_where_they_are(model):
     assert weight.head is syncblob.Head.HEAD_AT_CPU
 
 
-def test_another_model_is_refused(real_files):
-    image = syncblob.zeros((1, 3, 12, 12), dtype="float32")
-    with (
-        syncblob.open_model(real_files / "tiny_v2.caffemodel") as other,
-        pytest.raises(ValueError, match="expected the first stage of MTCNN"),
-    ):
-        faces.run(other, image)
-
-
 # --- images and boxes ----------------------------------------------------------------------------
-
-
-def test_an_image_is_turned_and_normalised():
-    image = Image.new("RGB", (3, 2))
-    image.putpixel((2, 0), (255, 0, 127))
-    blob = faces.prepared(image)
-    assert blob.shape == (1, 3, 3, 2)
-    assert blob[0, :, 2, 0].tolist() == [127.5 / 128, -127.5 / 128, -0.5 / 128]
-
-
-def test_a_face_of_any_size_fills_a_window():
-    sizes = list(faces.pyramid(Image.new("RGB", (100, 80)), smallest=24))
-    assert [image.size for _, image in sizes[:2]] == [(50, 40), (35, 28)]
-    assert min(sizes[-1][1].size) >= faces.WINDOW
-    assert list(faces.pyramid(Image.new("RGB", (100, 20)), smallest=24)) == []
-
-
-def test_windows_become_boxes():
-    scores = np.zeros((5, 4), np.float32)
-    scores[3, 1] = 0.75
-    offsets = np.zeros((4, 5, 4), np.float32)
-    offsets[:, 3, 1] = [0.5, 0, -0.25, 0.25]
-    (box,) = faces.boxes_of(scores, offsets, scale=0.5, threshold=0.7)
-    assert box == (24, 4, 30, 34, 0.75)
-    assert faces.boxes_of(scores, offsets, scale=0.5, threshold=0.8) == []
-
-
-def test_of_boxes_that_overlap_the_best_is_kept():
-    best, near, far = (
-        faces.Box(0, 0, 10, 10, 0.9),
-        faces.Box(0, 0, 10, 5, 0.8),
-        faces.Box(10, 10, 20, 20, 0.7),
-    )
-    assert faces.overlap(best, near) == 0.5
-    assert faces.overlap(best, far) == 0
-    assert faces.suppressed([far, near, best], 0.4) == [best, far]
-    assert faces.suppressed([far, near, best], 0.5) == [best, near, far]
 
 
 def test_the_program_draws_boxes(path, tmp_path, capsys):

@@ -55,15 +55,3 @@ def test_each_batch_moves_alone_and_learns_the_same(whole):
     with syncblob.use_device("cpu"):
         same, nothing = example.train(data, test, 3, whole=whole)
     assert (same, len(nothing)) == (share, 0)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [(["--epochs", "0"], "at least 1"), (["--samples", "100"], "a multiple of 64, got 100")],
-)
-def test_it_refuses_before_it_trains(arguments, said, monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", [str(PROGRAM), *arguments])
-    with pytest.raises(SystemExit) as ended:
-        example.main()
-    assert ended.value.code == 2
-    assert said in capsys.readouterr().err

@@ -1,7 +1,6 @@
 """examples/train_lenet.py, as a user runs it."""
 
 import re
-import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -27,20 +26,3 @@ def test_it_learns_the_digits_and_saves_what_it_learned(tmp_path):
         shapes = {name: [blob.shape for blob in layer.blobs] for name, layer in model.items()}
     assert shapes["conv1"] == [(20, 1, 5, 5), (20,)]
     assert shapes["ip2"] == [(10, 500), (10,)]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["lenet.caffemodel", "--epochs", "0"], "at least 1"),
-        (["no/lenet.caffemodel"], "no folder"),
-        (["lenet.npz"], "expected the extension .caffemodel, got lenet.npz"),
-    ],
-)
-def test_it_refuses_before_it_trains(arguments, said, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "argv", [str(PROGRAM), *arguments])
-    with pytest.raises(SystemExit) as ended:
-        runpy.run_path(str(PROGRAM), run_name="__main__")
-    assert ended.value.code == 2
-    assert said in capsys.readouterr().err

@@ -1,7 +1,5 @@
 """Make the command for a GPU and the tests beside it importable; neither is installed."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The command line, the steps that it selects, and a trial run on the model of CUDA."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """The folder to carry: wheels of missing packages, and a suite that names its commits."""
 
-from __future__ import annotations
-
 import sys
 import zipfile
 

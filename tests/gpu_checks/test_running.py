@@ -1,7 +1,5 @@
 """Jobs run under limits and continue after a failure, and results are written at once."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

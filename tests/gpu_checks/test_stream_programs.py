@@ -7,8 +7,6 @@ of each read. A program is made from a number, which a failure reports; SYNCBLOB
 run.
 """
 
-from __future__ import annotations
-
 import os
 import random
 

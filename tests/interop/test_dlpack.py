@@ -1,7 +1,5 @@
 """DLPack in both directions: every keyword and refusal, capsules byte by byte, lifetimes."""
 
-from __future__ import annotations
-
 import ctypes
 import gc
 import weakref
@@ -9,6 +7,7 @@ import weakref
 import numpy as np
 import pytest
 import tiers
+from call_texts import texts
 from made_blobs import CPU, GPU, NONE, PAIR, SPLIT, SYNCED, address, blob_in, values
 
 import syncblob
@@ -126,7 +125,7 @@ def test_flags_tell_what_is_read_only_and_what_is_a_copy(const, copy, dtype):
 @pytest.mark.skipif(
     not hasattr(np.dtypes, "register_dlpack_dtype"), reason="NumPy takes it since version 2.5"
 )
-def test_numpy_takes_bfloat16() -> None:
+def test_numpy_takes_bfloat16():
     blob = blob_in(CPU, "bfloat16")
     array = np.from_dlpack(blob)
     assert array.dtype == values("bfloat16").dtype
@@ -399,26 +398,19 @@ def test_a_hand_written_unversioned_capsule_is_copied_and_deleted_once(strides):
 
 
 @pytest.mark.parametrize(
-    ("dtype", "name"),
-    [
-        ((0, 4, 1), "int4"),
-        ((1, 2, 1), "uint2"),
-        ((2, 128, 1), "float128"),
-        ((2, 32, 4), "float32x4"),
-        ((3, 64, 1), "handle64"),
-        ((4, 16, 2), "bfloat16x2"),
-        ((5, 32, 1), "complex32"),
-        ((6, 1, 1), "bool1"),
-        ((7, 8, 1), "float8_e3m4"),
-        ((10, 8, 1), "float8_e4m3fn"),
-        ((12, 8, 1), "float8_e5m2"),
-        ((17, 4, 2), "float4_e2m1fnx2"),
-        ((99, 8, 1), "code99_8"),
-    ],
+    "row",
+    texts(
+        """
+        0 4 1 int4; 1 2 1 uint2; 2 128 1 float128; 2 32 4 float32x4; 3 64 1 handle64;
+        4 16 2 bfloat16x2; 5 32 1 complex32; 6 1 1 bool1; 7 8 1 float8_e3m4; 10 8 1 float8_e4m3fn;
+        12 8 1 float8_e5m2; 17 4 2 float4_e2m1fnx2; 99 8 1 code99_8
+        """
+    ),
 )
 @pytest.mark.parametrize("take", [Blob.from_dlpack, Blob.asarray])
-def test_a_type_that_no_blob_has_is_named(take, dtype, name):
-    producer = HandWritten(np.zeros((2, 8), "f8"), dtype=dtype)
+def test_a_type_that_no_blob_has_is_named(take, row):
+    *dtype, name = row.split()
+    producer = HandWritten(np.zeros((2, 8), "f8"), dtype=map(int, dtype))
     with pytest.raises(TypeError, match=f"{name}.* HandWritten"):
         take(producer)
 

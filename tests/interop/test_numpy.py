@@ -11,21 +11,15 @@ import zlib
 
 import numpy as np
 import pytest
+from call_texts import functions
 from made_blobs import CPU, DTYPES, GPU, NONE, PAIR, SPLIT, SYNCED, address, blob_in, values
 
 import syncblob
 from syncblob import Blob
 
-VIEWS = {
-    "all": lambda a: a,
-    "T": lambda a: a.T,
-    "part": lambda a: a[1:],
-    "gaps": lambda a: a[:, ::2],
-    "reversed": lambda a: a[::-1, ::-1],
-    "newaxis": lambda a: a[:, None],
-    "no axes": lambda a: a[1, 2, ...],
-    "no elements": lambda a: a[:, :0],
-}
+VIEWS = functions(
+    "a; a.T; a[1:]; a[:, ::2]; a[::-1, ::-1]; a[:, None]; a[1, 2, ...]; a[:, :0]", "a", globals()
+)
 
 
 # --- __array__ ---------------------------------------------------------------------------------
@@ -71,17 +65,16 @@ def test_reading_takes_the_const_path(simulated, head, after, downloads):
     assert simulated.downloaded_bytes == downloads
 
 
-COPIES = {
-    "np.array": np.array,
-    "copy": lambda b: np.array(b, copy=True),
-    "asarray, copy": lambda b: np.asarray(b, copy=True),
-    "another dtype": lambda b: np.asarray(b, dtype="float64"),
-    "bfloat16": lambda b: np.asarray(b, dtype=Blob((), "bfloat16").dtype),
-    "__array__, copy": lambda b: b.__array__(copy=True),
-    "__array__, dtype": lambda b: b.__array__("float64"),
-    "__array__, dtype and copy": lambda b: b.__array__(np.dtype("int16"), copy=True),
-    "from_dlpack, copy": lambda b: np.from_dlpack(b, device="cpu", copy=True),
-}
+COPIES = functions(
+    """
+    np.array(b); np.array(b, copy=True); np.asarray(b, copy=True); np.asarray(b, dtype='float64');
+    np.asarray(b, dtype=Blob((), 'bfloat16').dtype); b.__array__(copy=True);
+    b.__array__('float64'); b.__array__(np.dtype('int16'), copy=True);
+    np.from_dlpack(b, device='cpu', copy=True)
+    """,
+    "b",
+    globals(),
+)
 
 
 @pytest.mark.parametrize("make", COPIES.values(), ids=COPIES)
@@ -193,17 +186,18 @@ def test_ctypes_is_the_host_side_to_be_written():
 # --- buffers ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "consume",
-    [
-        memoryview,
-        lambda blob: io.BytesIO().write(blob),
-        lambda blob: io.BytesIO(b"abcdef").readinto(blob),
-        lambda blob: np.frombuffer(blob, "uint8"),
-        lambda blob: np.ndarray(blob.shape, blob.dtype, buffer=blob),
-        hashlib.sha256,
-    ],
+CONSUMERS = functions(
+    """
+    memoryview(blob); io.BytesIO().write(blob); io.BytesIO(b'abcdef').readinto(blob);
+    np.frombuffer(blob, 'uint8'); np.ndarray(blob.shape, blob.dtype, buffer=blob);
+    hashlib.sha256(blob)
+    """,
+    "blob",
+    globals(),
 )
+
+
+@pytest.mark.parametrize("consume", CONSUMERS.values(), ids=CONSUMERS)
 def test_a_blob_has_no_buffer(consume):
     """Some consumers release the buffer at once and keep its address."""
     blob = blob_in(GPU, "uint8")

@@ -4,15 +4,13 @@ import gc
 import multiprocessing
 import os
 import pickle
-import subprocess
-import sys
 import uuid
-from pathlib import Path
 
 import numpy as np
 import other_processes
 import pytest
 from made_blobs import address
+from other_processes import run
 
 import syncblob
 from syncblob import Blob, Head
@@ -179,19 +177,6 @@ def test_at_the_end_of_the_process_the_block_goes_and_arrays_are_still_good(name
     done = run(code)
     assert (done.stdout, done.stderr) == ("[0.0, 0.0]\n", "")
     assert not exists(name)
-
-
-def run(code):
-    source = Path(syncblob.__file__).parents[1]
-    support = Path(other_processes.__file__).parent
-    paths = os.pathsep.join([str(source), str(support), os.environ.get("PYTHONPATH", "")])
-    return subprocess.run(
-        [sys.executable, "-c", code],
-        env=os.environ | {"PYTHONPATH": paths},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
 
 
 # --- what is on a device at the end ---------------------------------------------------------------

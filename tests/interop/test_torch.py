@@ -5,6 +5,7 @@ import gc
 import numpy as np
 import pytest
 import tiers
+from call_texts import functions
 from devices import OTHER
 from made_blobs import CPU, DTYPES, GPU, PAIR, SPLIT, SYNCED, address, blob_in, values
 
@@ -87,22 +88,21 @@ def test_a_tensor_of_one_element_indexes_like_an_array(device):
 # --- Blobs over tensors ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("view", "adopted"),
-    [
-        (lambda t: t.mT, True),
-        (lambda t: t[1:], True),
-        (lambda t: t.permute(3, 0, 2, 1), True),
-        (lambda t: t.to(memory_format=torch.channels_last), True),
-        (lambda t: t[0, 0, 0, 0], True),
-        (lambda t: t[:0], True),
-        (lambda t: t[..., ::2], False),
-        (lambda t: t[:, 1:], False),
-        (lambda t: t[:, :1].expand(2, 3, 4, 5), False),
-    ],
+ADOPTED = functions(
+    """
+    t.mT; t[1:]; t.permute(3, 0, 2, 1); t.to(memory_format=torch.channels_last); t[0, 0, 0, 0];
+    t[:0]
+    """,
+    "t",
+    globals(),
 )
-def test_tensors_of_any_order_are_adopted_and_those_with_gaps_copied(view, adopted):
-    tensor = view(torch.arange(120.0).reshape(2, 3, 4, 5))
+COPIED = functions("t[..., ::2]; t[:, 1:]; t[:, :1].expand(2, 3, 4, 5)", "t", globals())
+
+
+@pytest.mark.parametrize("text", [*ADOPTED, *COPIED])
+def test_tensors_of_any_order_are_adopted_and_those_with_gaps_copied(text):
+    adopted = text in ADOPTED
+    tensor = (ADOPTED | COPIED)[text](torch.arange(120.0).reshape(2, 3, 4, 5))
     blob = Blob.asarray(tensor)
     assert blob.tolist() == tensor.tolist()
     if tensor.numel():

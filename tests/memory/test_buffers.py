@@ -1,19 +1,15 @@
 """How a memory gets, replaces and releases its buffers and its device."""
 
-from __future__ import annotations
-
 import pickle
-from typing import Any
 
 import numpy as np
 import pytest
 from in_threads import in_threads
-from numpy.typing import NDArray
 
 from syncblob import Blob, Head, SyncedMemory, use_device
 from syncblob import simulated as simulated_device
 from syncblob._layout import Layout
-from syncblob.devices import CPU, HOST, Side, SimulatedBackend
+from syncblob.devices import CPU, HOST, Side
 from syncblob.memory import Access
 from syncblob.memory.accesses import assume_unaliased, expose
 
@@ -23,7 +19,7 @@ HEADS = {Side.HOST: Head.HEAD_AT_CPU, Side.ACCELERATOR: Head.HEAD_AT_GPU}
 READS = {Side.HOST: "cpu_data", Side.ACCELERATOR: "gpu_data"}
 
 
-def counting() -> NDArray[np.uint8]:
+def counting():
     return np.arange(NBYTES, dtype=np.uint8)
 
 
@@ -31,7 +27,7 @@ def counting() -> NDArray[np.uint8]:
 
 
 @pytest.mark.parametrize("side", Side)
-def test_a_memory_over_a_buffer_has_its_contents_there(side: Side) -> None:
+def test_a_memory_over_a_buffer_has_its_contents_there(side):
     buffer = counting()
     backend = simulated_device(1) if side is Side.ACCELERATOR else None
     with use_device("simulated:1"):
@@ -43,19 +39,19 @@ def test_a_memory_over_a_buffer_has_its_contents_there(side: Side) -> None:
         assert getattr(memory, READS[Side(1 - side)])().tolist() == VALUES
 
 
-def test_a_memory_over_a_buffer_on_an_accelerator_belongs_to_it() -> None:
+def test_a_memory_over_a_buffer_on_an_accelerator_belongs_to_it():
     memory = SyncedMemory.adopting(counting(), accelerator=simulated_device(1))
     assert memory.accelerator is simulated_device(1)
     assert (memory.device, memory.device_home) == ("simulated:1", simulated_device(1))
 
 
-def test_the_device_of_a_memory_over_a_buffer_can_be_given_and_stays() -> None:
+def test_the_device_of_a_memory_over_a_buffer_can_be_given_and_stays():
     memory = SyncedMemory.adopting(counting(), accelerator=simulated_device(1), device="cpu")
     memory.mutable_gpu_data()
     assert (memory.device, memory.accelerator) == ("cpu", simulated_device(1))
 
 
-def test_a_buffer_may_be_on_another_accelerator_than_that_of_the_device() -> None:
+def test_a_buffer_may_be_on_another_accelerator_than_that_of_the_device():
     memory = SyncedMemory.adopting(
         counting(), accelerator=simulated_device(1), device="simulated:0"
     )
@@ -69,12 +65,12 @@ def test_a_buffer_may_be_on_another_accelerator_than_that_of_the_device() -> Non
 
 
 @pytest.mark.parametrize("device", ["cpu", "cpu:0", CPU])
-def test_the_host_may_be_named_in_every_way(device: Any) -> None:
+def test_the_host_may_be_named_in_every_way(device):
     memory = SyncedMemory(NBYTES, device=device)
     assert (memory.device, memory.accelerator) == ("cpu", None)
 
 
-def test_a_memory_of_the_host_is_bound_to_the_accelerator_it_is_going_to_be_used_on() -> None:
+def test_a_memory_of_the_host_is_bound_to_the_accelerator_it_is_going_to_be_used_on():
     memory = SyncedMemory(NBYTES, device="cpu")
     memory.side_of(simulated_device(1))
     memory.side_of(simulated_device(1))
@@ -83,7 +79,7 @@ def test_a_memory_of_the_host_is_bound_to_the_accelerator_it_is_going_to_be_used
     assert (memory.device, memory.device_home) == ("cpu", HOST)
 
 
-def test_accelerators_are_numbered_in_the_order_of_their_first_use() -> None:
+def test_accelerators_are_numbered_in_the_order_of_their_first_use():
     memory = SyncedMemory(NBYTES, device="cpu")
     homes = [HOST, *(simulated_device(index) for index in (2, 0, 1))]
     assert [memory.side_of(home) for home in homes] == [0, 1, 2, 3]
@@ -100,15 +96,13 @@ def test_accelerators_are_numbered_in_the_order_of_their_first_use() -> None:
 # --- errors --------------------------------------------------------------------------------------
 
 
-def described(error: MemoryError) -> str:
+def described(error):
     assert type(error) is MemoryError
     return str(error)
 
 
 @pytest.mark.parametrize("kind", ["allocation", "host_allocation"])
-def test_without_memory_the_error_names_blob_line_and_remedy(
-    simulated: SimulatedBackend, kind: str
-) -> None:
+def test_without_memory_the_error_names_blob_line_and_remedy(simulated, kind):
     blob = Blob((2, 3), device="simulated:0", name="weights")
     access = blob.mutable_gpu_data if kind == "allocation" else blob.cpu_data
     where = "simulated:0" if kind == "allocation" else "cpu"
@@ -124,7 +118,7 @@ def test_without_memory_the_error_names_blob_line_and_remedy(
 
 
 @pytest.mark.parametrize("access", ["cpu_data", "mutable_cpu_data"])
-def test_so_does_that_of_the_hosts_first_copy(simulated: SimulatedBackend, access: str) -> None:
+def test_so_does_that_of_the_hosts_first_copy(simulated, access):
     blob = Blob((2, 3), device="simulated:0", name="weights")
     blob[...] = 1
     with simulated.failing(host_allocation=1), pytest.raises(MemoryError) as caught:
@@ -147,9 +141,7 @@ def test_so_does_that_of_the_hosts_first_copy(simulated: SimulatedBackend, acces
         ),
     ],
 )
-def test_every_way_to_need_memory_names_the_blob(
-    simulated: SimulatedBackend, access: Any, what: str
-) -> None:
+def test_every_way_to_need_memory_names_the_blob(simulated, access, what):
     blob = Blob((2, 3), device="simulated:0")
     blob.mutable_cpu_data()[...] = 1
     with simulated.failing(allocation=1), pytest.raises(MemoryError) as caught:
@@ -158,7 +150,7 @@ def test_every_way_to_need_memory_names_the_blob(
 
 
 @pytest.mark.parametrize("device", ["cpu", "simulated:0"])
-def test_more_memory_than_there_is_is_refused_with_the_blob(device: str) -> None:
+def test_more_memory_than_there_is_is_refused_with_the_blob(device):
     blob = Blob(1 << 58, "int8", device=device, name="huge")
     with pytest.raises(MemoryError) as caught:
         blob[3].mutable_cpu_data()
@@ -167,12 +159,12 @@ def test_more_memory_than_there_is_is_refused_with_the_blob(device: str) -> None
     assert "needs 262144.0 TiB on cpu for Blob 'huge' of shape (), int8, 1 bytes, at " in text
 
 
-def test_the_error_of_a_source_is_explained_too() -> None:
-    def source() -> NDArray[np.uint8]:
+def test_the_error_of_a_source_is_explained_too():
+    def source():
         raise shortage
 
     # Its message does not come from its arguments.
-    shortage = np._core._exceptions._ArrayMemoryError((3,), np.dtype("f8"))  # type: ignore[attr-defined]  # NumPy's private type
+    shortage = np._core._exceptions._ArrayMemoryError((3,), np.dtype("f8"))
     memory = SyncedMemory(NBYTES, source=source, name="file")
     with pytest.raises(MemoryError, match="Unable to allocate") as caught:
         memory.cpu_data()
@@ -181,7 +173,7 @@ def test_the_error_of_a_source_is_explained_too() -> None:
 
 
 @pytest.mark.parametrize("device", ["cpu", "simulated:1"])
-def test_a_successor_is_for_the_same_device(device: str) -> None:
+def test_a_successor_is_for_the_same_device(device):
     memory = SyncedMemory(NBYTES, device=device, name="weights")
     memory.mutable_cpu_data()
     with use_device("simulated:0"):
@@ -195,7 +187,7 @@ def test_a_successor_is_for_the_same_device(device: str) -> None:
 # --- replacing a buffer --------------------------------------------------------------------------
 
 
-def test_an_array_that_is_given_binds_the_memory_to_the_current_accelerator() -> None:
+def test_an_array_that_is_given_binds_the_memory_to_the_current_accelerator():
     memory = SyncedMemory(NBYTES, device="cpu")
     with use_device("simulated:1"):
         memory.set_gpu_data(counting())
@@ -203,7 +195,7 @@ def test_an_array_that_is_given_binds_the_memory_to_the_current_accelerator() ->
     assert memory.cpu_data().tolist() == VALUES
 
 
-def test_a_buffer_of_another_accelerator_is_adopted_there() -> None:
+def test_a_buffer_of_another_accelerator_is_adopted_there():
     memory = SyncedMemory(NBYTES, device="simulated:0")
     memory.mutable_cpu_data()[:] = 7
     memory.replace_side(Side.ACCELERATOR, counting(), simulated_device(1))
@@ -211,7 +203,7 @@ def test_a_buffer_of_another_accelerator_is_adopted_there() -> None:
     assert memory.gpu_data().tolist() == VALUES
 
 
-def test_a_buffer_of_another_size_is_refused_with_both_sizes() -> None:
+def test_a_buffer_of_another_size_is_refused_with_both_sizes():
     with pytest.raises(ValueError, match="expected 64 bytes") as caught:
         SyncedMemory(NBYTES).set_cpu_data(np.zeros(65, np.uint8))
     assert str(caught.value) == (
@@ -222,7 +214,7 @@ def test_a_buffer_of_another_size_is_refused_with_both_sizes() -> None:
 
 @pytest.mark.parametrize("side", Side)
 @pytest.mark.parametrize("device", ["cpu", "simulated:0"])
-def test_adoption_leaves_the_device(side: Side, device: str) -> None:
+def test_adoption_leaves_the_device(side, device):
     memory = SyncedMemory(NBYTES, device=device)
     memory.side_of(simulated_device(0))
     getattr(memory, f"mutable_{READS[Side(1 - side)]}")()
@@ -233,8 +225,8 @@ def test_adoption_leaves_the_device(side: Side, device: str) -> None:
 # --- initial contents ----------------------------------------------------------------------------
 
 
-def test_a_source_of_something_else_is_refused_by_its_type() -> None:
-    memory = SyncedMemory(NBYTES, source=lambda: VALUES)  # type: ignore[arg-type]  # the point
+def test_a_source_of_something_else_is_refused_by_its_type():
+    memory = SyncedMemory(NBYTES, source=lambda: VALUES)
     with pytest.raises(TypeError) as caught:
         memory.cpu_data()
     assert str(caught.value) == (
@@ -246,10 +238,10 @@ def test_a_source_of_something_else_is_refused_by_its_type() -> None:
     ("side", "device"),
     [(Side.HOST, "cpu"), (Side.HOST, "simulated"), (Side.ACCELERATOR, "simulated")],
 )
-def test_what_a_first_write_that_failed_has_left_reads_as_zeros(side: Side, device: str) -> None:
+def test_what_a_first_write_that_failed_has_left_reads_as_zeros(side, device):
     memory = SyncedMemory(NBYTES, device=device)
 
-    def fail(array: NDArray[np.uint8]) -> None:
+    def fail(array):
         array[...] = 7
         raise RuntimeError("injected")
 
@@ -264,7 +256,7 @@ def test_what_a_first_write_that_failed_has_left_reads_as_zeros(side: Side, devi
 
 @pytest.mark.parametrize("side", Side)
 @pytest.mark.parametrize("head", [head for head in Head if head is not Head.ELSEWHERE])
-def test_a_writer_of_unknown_lifetime_leaves_its_side_alone_newest(side: Side, head: Head) -> None:
+def test_a_writer_of_unknown_lifetime_leaves_its_side_alone_newest(side, head):
     memory = SyncedMemory(NBYTES, device="simulated")
     if head & Head.HEAD_AT_CPU:
         memory.mutable_cpu_data()
@@ -283,7 +275,7 @@ def test_a_writer_of_unknown_lifetime_leaves_its_side_alone_newest(side: Side, h
 
 
 @pytest.mark.parametrize("read", READS.values())
-def test_it_is_blank_until_somebody_has_touched_it(read: str) -> None:
+def test_it_is_blank_until_somebody_has_touched_it(read):
     memory = SyncedMemory(NBYTES, device="simulated")
     assert memory.blank
     getattr(memory, read)()
@@ -291,14 +283,14 @@ def test_it_is_blank_until_somebody_has_touched_it(read: str) -> None:
     assert not SyncedMemory(NBYTES, source=counting).blank
 
 
-def test_a_memory_is_not_pickled_and_says_what_can_be() -> None:
+def test_a_memory_is_not_pickled_and_says_what_can_be():
     with pytest.raises(TypeError) as caught:
         pickle.dumps(SyncedMemory(NBYTES))
     assert str(caught.value) == "a SyncedMemory is not copied or pickled; copy or pickle the Blob"
 
 
 @pytest.mark.parametrize("side", Side)
-def test_a_read_of_what_is_up_to_date_waits_for_nobody(side: Side) -> None:
+def test_a_read_of_what_is_up_to_date_waits_for_nobody(side):
     memory = SyncedMemory(NBYTES, device="simulated")
     getattr(memory, f"mutable_{READS[side]}")()[:] = 7
     with memory.lock:

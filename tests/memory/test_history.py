@@ -1,17 +1,14 @@
 """The history of a memory: every change of the head and every copy, and nothing else."""
 
-from __future__ import annotations
-
 import _thread
 import time
-from typing import Any
 
 import numpy as np
 import pytest
 
 from syncblob import Blob, Head, StaleAliasWarning, SyncedMemory, record_transfers
 from syncblob._layout import Layout
-from syncblob.devices import Side, SimulatedBackend
+from syncblob.devices import Side
 from syncblob.memory import Access
 from syncblob.memory.accesses import expose
 from syncblob.memory.changes import finish_write
@@ -20,7 +17,7 @@ NBYTES = 16
 U, C, G, S = Head.UNINITIALIZED, Head.HEAD_AT_CPU, Head.HEAD_AT_GPU, Head.SYNCED
 
 
-def memory_at(head: Head) -> SyncedMemory:
+def memory_at(head):
     memory = SyncedMemory(NBYTES, device="simulated")
     if head in (C, S):
         memory.mutable_cpu_data()
@@ -31,7 +28,7 @@ def memory_at(head: Head) -> SyncedMemory:
     return memory
 
 
-def test_an_entry_is_one_line_that_names_the_line_of_the_access() -> None:
+def test_an_entry_is_one_line_that_names_the_line_of_the_access():
     memory = SyncedMemory(NBYTES, device="simulated")
     memory.mutable_cpu_data()
     memory.gpu_data()
@@ -44,14 +41,14 @@ def test_an_entry_is_one_line_that_names_the_line_of_the_access() -> None:
     assert str(memory.history[-1]).startswith("gpu_data: HEAD_AT_CPU -> SYNCED, upload, at ")
 
 
-def test_a_copy_that_leaves_the_head_is_noted_too() -> None:
+def test_a_copy_that_leaves_the_head_is_noted_too():
     memory = memory_at(C)
     expose(memory, Side.HOST)
     memory.gpu_data()
     assert str(memory.history[-1]).startswith(f"gpu_data: HEAD_AT_CPU, upload, at {__file__}:")
 
 
-def test_an_exposure_is_not_noted() -> None:
+def test_an_exposure_is_not_noted():
     memory = memory_at(S)
     known = memory.history
     expose(memory, Side.HOST)
@@ -59,7 +56,7 @@ def test_an_exposure_is_not_noted() -> None:
 
 
 @pytest.mark.parametrize("access", ["gpu_data", "mutable_gpu_data"])
-def test_an_upload_from_the_source_names_its_access(access: str) -> None:
+def test_an_upload_from_the_source_names_its_access(access):
     memory = SyncedMemory(NBYTES, device="simulated", source=lambda: np.ones(NBYTES, np.uint8))
     with record_transfers() as log:
         getattr(memory, access)()
@@ -67,9 +64,7 @@ def test_an_upload_from_the_source_names_its_access(access: str) -> None:
 
 
 @pytest.mark.parametrize("access", ["cpu_data", "mutable_cpu_data", "overwrite_gpu_data"])
-def test_a_memory_on_both_sides_counts_what_it_avoids_once_at_each_border(
-    access: str, simulated: SimulatedBackend
-) -> None:
+def test_a_memory_on_both_sides_counts_what_it_avoids_once_at_each_border(access, simulated):
     memory = memory_at(S)
     simulated.reset_counts()
     with record_transfers() as log:
@@ -82,7 +77,7 @@ def test_a_memory_on_both_sides_counts_what_it_avoids_once_at_each_border(
     assert simulated.uploads == simulated.downloads == 0
 
 
-def test_what_was_avoided_is_counted_by_the_bytes_that_both_sides_hold() -> None:
+def test_what_was_avoided_is_counted_by_the_bytes_that_both_sides_hold():
     memory = memory_at(S)
     half = Layout.raw(NBYTES // 2)
     with record_transfers() as log:
@@ -96,7 +91,7 @@ def test_what_was_avoided_is_counted_by_the_bytes_that_both_sides_hold() -> None
         assert (log.avoided, len(log)) == (2, 1)
 
 
-def test_a_log_knows_nothing_of_the_uses_that_an_earlier_one_recorded() -> None:
+def test_a_log_knows_nothing_of_the_uses_that_an_earlier_one_recorded():
     memory = memory_at(S)
     with record_transfers():
         memory.gpu_data()
@@ -108,7 +103,7 @@ def test_a_log_knows_nothing_of_the_uses_that_an_earlier_one_recorded() -> None:
         assert log.avoided == 1
 
 
-def test_what_is_overwritten_elsewhere_was_not_avoided() -> None:
+def test_what_is_overwritten_elsewhere_was_not_avoided():
     memory = memory_at(S)
     with record_transfers() as log:
         memory.mutable_gpu_data()
@@ -117,7 +112,7 @@ def test_what_is_overwritten_elsewhere_was_not_avoided() -> None:
         assert (len(log), log.avoided) == (0, 0)
 
 
-def test_a_push_avoids_what_is_there_already() -> None:
+def test_a_push_avoids_what_is_there_already():
     memory = memory_at(S)
     with record_transfers() as log:
         memory.array(Side.HOST, Access.MUTABLE, Layout.raw(NBYTES // 2), "test")
@@ -126,7 +121,7 @@ def test_a_push_avoids_what_is_there_already() -> None:
         assert (len(log), log.avoided_bytes) == (1, NBYTES // 2)
 
 
-def test_copies_that_are_not_made_again_name_nobody(simulated: SimulatedBackend) -> None:
+def test_copies_that_are_not_made_again_name_nobody(simulated):
     blob = Blob(3, device="simulated")
     alias = np.from_dlpack(blob.cpu)
     with record_transfers() as log:
@@ -140,7 +135,7 @@ def test_copies_that_are_not_made_again_name_nobody(simulated: SimulatedBackend)
 
 
 @pytest.mark.parametrize("side", Side)
-def test_a_write_that_is_over_changes_nothing_else(side: Side) -> None:
+def test_a_write_that_is_over_changes_nothing_else(side):
     here, there = ("cpu", "gpu") if side is Side.HOST else ("gpu", "cpu")
     memory = SyncedMemory(8, device="simulated")
     finish_write(memory, side, 0, 8, "a write")
@@ -166,7 +161,7 @@ def test_a_write_that_is_over_changes_nothing_else(side: Side) -> None:
     assert shortcut.writable
 
 
-def test_each_copy_is_written_down_with_who_may_write_and_with_the_name_at_that_time() -> None:
+def test_each_copy_is_written_down_with_who_may_write_and_with_the_name_at_that_time():
     memory = memory_at(C)
     memory.name = "before"
     with record_transfers() as log:
@@ -190,13 +185,11 @@ def test_each_copy_is_written_down_with_who_may_write_and_with_the_name_at_that_
     assert [transfer.name for transfer in log] == ["at the end"]
 
 
-def test_an_accessor_that_nothing_but_a_thread_has_called_is_noted(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_an_accessor_that_nothing_but_a_thread_has_called_is_noted(monkeypatch):
     blob = Blob(4, device="simulated")
     blob.cpu_data()
     blob.mutable_gpu_data()
-    raised: list[Any] = []
+    raised = []
     monkeypatch.setattr("sys.unraisablehook", raised.append)
     before = _thread._count()
     _thread.start_new_thread(blob.cpu_data, ())
@@ -207,16 +200,16 @@ def test_an_accessor_that_nothing_but_a_thread_has_called_is_noted(
 
 
 @pytest.mark.parametrize("access", Access)
-def test_an_export_is_noted_with_its_reason(access: Access) -> None:
+def test_an_export_is_noted_with_its_reason(access):
     memory = memory_at(G)
     memory.export(Side.HOST, access, Layout.raw(NBYTES), "a reason", "DLPack")
     assert memory.history[-1].reason == "a reason"
 
 
-def test_repeated_accesses_are_noted_where_they_are_made() -> None:
+def test_repeated_accesses_are_noted_where_they_are_made():
     blob = Blob(NBYTES, device="simulated")
 
-    def access() -> None:
+    def access():
         blob.mutable_cpu_data()
         blob.gpu_data()
         blob.mutable_gpu_data()
@@ -233,7 +226,7 @@ def test_repeated_accesses_are_noted_where_they_are_made() -> None:
     ]
 
 
-def test_what_is_filled_from_a_source_on_both_ends_of_a_write_is_no_transfer() -> None:
+def test_what_is_filled_from_a_source_on_both_ends_of_a_write_is_no_transfer():
     memory = SyncedMemory(NBYTES, device="cpu", source=lambda: np.arange(NBYTES, dtype=np.uint8))
     memory.array(Side.HOST, Access.OVERWRITE, Layout.raw(4, 4), "part")[...] = 99
     assert memory.cpu_data().tolist() == [0, 1, 2, 3, *[99] * 4, *range(8, NBYTES)]

@@ -1,7 +1,5 @@
 """Memories that are given up, and memories that a fork made unusable."""
 
-import threading
-
 import numpy as np
 import pytest
 
@@ -62,34 +60,6 @@ def test_an_alias_of_one_byte_of_any_memory_is_warned_of_before_all_are_given_up
 # --- after a fork --------------------------------------------------------------------------------
 #
 # These tests call the code for a child process in this process. test_forks.py tests real forks.
-
-
-def test_a_memory_that_another_thread_was_inside_of_is_refused_from_then_on():
-    memory = made()
-    inside, go_on = threading.Event(), threading.Event()
-
-    def use():
-        with memory.lock:
-            inside.set()
-            go_on.wait(10)
-
-    thread = threading.Thread(target=use)
-    thread.start()
-    assert inside.wait(10)
-    try:
-        memory.after_fork()
-    finally:
-        go_on.set()
-        thread.join()
-    for access in (memory.cpu_data, memory.mutable_cpu_data, memory.gpu_data):
-        with pytest.raises(RuntimeError, match=LOST):
-            access()
-
-
-def test_a_memory_that_nobody_was_inside_of_is_as_before():
-    memory = made()
-    memory.after_fork()
-    assert memory.cpu_data().tolist() == memory.gpu_data().tolist() == [1] * NBYTES
 
 
 def test_of_a_lost_memory_nothing_is_given_that_was_kept():

@@ -203,23 +203,6 @@ def test_an_exposure_that_fails_ends_no_other(simulated):
     assert exposed(memory, ACCELERATOR) == [(0, 8)]
 
 
-def test_two_who_share_the_host_lose_nothing_of_each_others():
-    """Two memories, as in two processes, share one host buffer. Each has its own accelerator."""
-    buffer = np.zeros(NBYTES, np.uint8)
-    memories = []
-    for number in range(2):
-        memory = SyncedMemory.adopting(buffer, device=f"simulated:{number}")
-        expose(memory, HOST, shared=True)
-        memories.append(memory)
-    for number, memory in enumerate(memories):
-        memory.gpu_data()
-        use(memory, ACCELERATOR, MUTABLE, 4 * number, 4 * number + 4)[:] = number + 1
-    for memory in memories:
-        memory.cpu_data()
-    assert buffer.tolist() == [1] * 32 + [2] * 32
-    assert [memory.gpu_data().tolist() for memory in memories] == [buffer.tolist()] * 2
-
-
 @pytest.mark.parametrize("start", [0, 2])
 def test_a_first_overwrite_zeroes_only_what_it_leaves(start):
     memory = SyncedMemory(8, device="simulated")

@@ -1472,32 +1472,6 @@ def test_no_program_in_memory_shared_with_cuda_lacks_a_wait_or_copies(
 # --- pushes, many pieces, threads and processes ---------------------------------------------------
 
 
-def test_an_access_of_a_blob_made_smaller_is_of_its_elements() -> None:
-    blob = Blob(10_000, "int32", device="simulated")
-    everything = blob[...]
-    blob.mutable_cpu_data()[...] = np.arange(10_000)
-    blob.resize(4)
-    everything[5:].mutable_gpu_data()
-    assert (blob.head, everything.head) == (Head.HEAD_AT_CPU, Head.SPLIT)
-    with record_transfers() as log:
-        blob.overwrite_gpu_data()[...] = 8
-        assert not log
-        assert blob.tolist() == [8] * 4
-    assert (log.downloaded_bytes, log.uploads) == (4 * ITEMSIZE, 0)
-    assert (blob.head, everything[4].head) == (Head.SYNCED, Head.HEAD_AT_CPU)
-    assert everything.tolist() == [8] * 4 + list(range(4, 10_000))
-
-
-def test_a_promise_of_a_blob_made_smaller_is_for_what_it_shows() -> None:
-    blob = syncblob.asarray(np.arange(10, dtype=np.int32))
-    blob.memory.side_of(syncblob.simulated(0))
-    everything = blob[...]
-    blob.resize(4)
-    blob.assume_unaliased()
-    everything.gpu_data()
-    assert (everything[:4].head, everything[4:].head) == (Head.SYNCED, Head.HEAD_AT_CPU)
-
-
 def count_up(kind: str, side: str, mine: Any, theirs: Any) -> list[Any]:
     """Increment a view on one side, as a thread that knows of no other; return what went wrong."""
     found: list[Any] = []

@@ -4,8 +4,6 @@ The work of the simulated device runs when something waits for it, so that a mis
 what was there before, or as poison. Random programs are in `test_region_programs`.
 """
 
-from __future__ import annotations
-
 import operator
 import os
 import pickle
@@ -30,18 +28,18 @@ def device(shared_device):
 
 
 @pytest.fixture
-def blob(device) -> Blob:
+def blob(device):
     made = Blob(N, "int32", device=device.name)
     made.mutable_cpu_data()[...] = 1
     return made
 
 
-def on_device(device, array, value) -> None:
+def on_device(device, array, value):
     """Write an array by work of the device, as a program of its own."""
     device.seen(array)[...] = np.full(array.shape, value, np.int32)
 
 
-def address(buffer) -> int:
+def address(buffer):
     return buffer.ctypes.data if isinstance(buffer, np.ndarray) else buffer.data.ptr
 
 
@@ -288,7 +286,7 @@ def test_a_device_with_memory_of_its_own_beside_it(blob, device):
 
 
 def test_two_threads_use_two_parts_on_two_sides(blob):
-    def count(side: str) -> None:
+    def count(side):
         part = blob[: N // 2] if side == "cpu" else blob[N // 2 :]
         for turn in range(1, 50):
             array = getattr(part, f"mutable_{'cpu' if side == 'cpu' else 'gpu'}_data")()

@@ -113,16 +113,6 @@ def test_one_access_too_many_brings_all_that_its_side_lacks_but_no_source(holder
     assert memory.gpu_data().tolist() == counting().tolist()
 
 
-def test_a_map_that_is_too_long_leaves_to_a_side_what_it_shares():
-    memory = made("both")
-    for place in range(1, MAX_SPANS, 2):
-        assert len(memory.spans.holders) == place
-        with record_transfers() as log:
-            use(memory, HOST, MUTABLE, place, place + 1)
-        assert not log
-    assert memory.head is Head.HEAD_AT_CPU
-
-
 def test_what_somebody_may_write_is_not_joined():
     memory = made("host")
     alias = memory.export(HOST, MUTABLE, Layout.raw(40, 40), "use", "DLPack")

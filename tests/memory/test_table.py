@@ -3,14 +3,8 @@
 On the simulated device, on the model of CUDA, and on CUDA if there is a GPU.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable, Iterator
-from typing import Any
-
 import numpy as np
 import pytest
-from program_devices import Cuda, Shared, Simulated, Sycl
 
 from syncblob import Head, SyncedMemory, record_transfers
 from syncblob.devices import HOST, Side
@@ -23,7 +17,7 @@ U, C, G, S = Head.UNINITIALIZED, Head.HEAD_AT_CPU, Head.HEAD_AT_GPU, Head.SYNCED
 
 # For each access and head before: the head after, and the steps.
 # a = a buffer is allocated on the side of the access, u = upload, d = download.
-TABLE: dict[str, dict[Head, tuple[Head, str]]] = {
+TABLE = {
     "cpu_data": {U: (C, "a"), C: (C, ""), G: (S, "ad"), S: (S, "")},
     "mutable_cpu_data": {U: (C, "a"), C: (C, ""), G: (C, "ad"), S: (C, "")},
     "overwrite_cpu_data": {U: (C, "a"), C: (C, ""), G: (C, "a"), S: (C, "")},
@@ -41,7 +35,7 @@ CELLS = [(access, before) for access, row in TABLE.items() for before in row]
 @pytest.mark.parametrize("side", Side)
 @pytest.mark.parametrize("prefix", INTENTS)
 @pytest.mark.parametrize("before", [U, C, G, S])
-def test_the_table_of_the_program_is_this_one(before: Head, prefix: str, side: Side) -> None:
+def test_the_table_of_the_program_is_this_one(before, prefix, side):
     after, steps = TABLE[f"{prefix}{'gpu' if side else 'cpu'}_data"][before]
     brings, head = state_machine.TABLE[before][state_machine.COLUMNS[side] + INTENTS[prefix]]
     copied = "ud"[1 - side] if brings is Brings.COPY else ""
@@ -52,13 +46,13 @@ def test_the_table_of_the_program_is_this_one(before: Head, prefix: str, side: S
 
 
 @pytest.fixture
-def device(program_device: type[Simulated | Cuda]) -> Iterator[Simulated | Cuda]:
+def device(program_device):
     made = program_device()
     yield made
     made.close()
 
 
-def memory_at(head: Head, device: Simulated | Cuda) -> SyncedMemory:
+def memory_at(head, device):
     """Make a memory with the contents OLD and only the buffers that the head implies."""
     memory = SyncedMemory(NBYTES, device=device.name)
     if head in (C, S):
@@ -71,19 +65,19 @@ def memory_at(head: Head, device: Simulated | Cuda) -> SyncedMemory:
     return memory
 
 
-def perform(memory: SyncedMemory, access: str, device: Simulated | Cuda) -> Any:
+def perform(memory, access, device):
     if access.startswith("set_"):
         array = np.full(NBYTES, 9, np.uint8)
         of_side = device.array if "gpu" in access else device.host_array
         return getattr(memory, access)(of_side(array))
-    method: Callable[[], Any] = getattr(memory, access)
+    method = getattr(memory, access)
     return method()
 
 
 @pytest.mark.parametrize(
     ("access", "before"), CELLS, ids=[f"{access}-{before.name}" for access, before in CELLS]
 )
-def test_cell(access: str, before: Head, device: Simulated | Cuda) -> None:
+def test_cell(access, before, device):
     after, actions = TABLE[access][before]
     memory, counts = memory_at(before, device), device.controls
     counts.reset_counts()
@@ -129,9 +123,7 @@ def test_cell(access: str, before: Head, device: Simulated | Cuda) -> None:
 @pytest.mark.parametrize(
     ("access", "before"), CELLS, ids=[f"{access}-{before.name}" for access, before in CELLS]
 )
-def test_cell_in_shared_memory(
-    access: str, before: Head, shared_device: type[Shared | Sycl]
-) -> None:
+def test_cell_in_shared_memory(access, before, shared_device):
     device = shared_device()
     after, actions = TABLE[access][before]
     memory, counts = memory_at(before, device), device.controls
@@ -161,7 +153,7 @@ def test_cell_in_shared_memory(
 
 
 @pytest.mark.parametrize("head", [U, G, S])
-def test_async_gpu_push_is_an_error_elsewhere(head: Head, device: Simulated | Cuda) -> None:
+def test_async_gpu_push_is_an_error_elsewhere(head, device):
     memory = memory_at(head, device)
     device.controls.reset_counts()
     with pytest.raises(RuntimeError, match=head.name):
@@ -170,9 +162,7 @@ def test_async_gpu_push_is_an_error_elsewhere(head: Head, device: Simulated | Cu
     assert device.controls.uploads == device.controls.allocations == 0
 
 
-def test_a_read_of_uninitialized_memory_leaves_the_other_side_to_copy_the_zeros(
-    device: Simulated | Cuda,
-) -> None:
+def test_a_read_of_uninitialized_memory_leaves_the_other_side_to_copy_the_zeros(device):
     memory, counts = SyncedMemory(NBYTES, device=device.name), device.controls
     counts.reset_counts()
     assert memory.gpu_data().tolist() == [0] * NBYTES
@@ -182,7 +172,7 @@ def test_a_read_of_uninitialized_memory_leaves_the_other_side_to_copy_the_zeros(
 
 
 @pytest.mark.parametrize("adopt", ["set_cpu_data", "set_gpu_data"])
-def test_a_buffer_of_the_other_side_is_reused(adopt: str, device: Simulated | Cuda) -> None:
+def test_a_buffer_of_the_other_side_is_reused(adopt, device):
     memory, counts = memory_at(S, device), device.controls
     counts.reset_counts()
     for _ in range(3):

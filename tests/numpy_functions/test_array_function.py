@@ -12,6 +12,8 @@ import syncblob
 from syncblob import Blob, DeviceGuardError, Head
 from syncblob._blob import Blob as BaseBlob
 from syncblob.calls import engine, numpy_protocols
+from syncblob.calls.index_checks import check_indices
+from syncblob.devices import accelerator
 
 A = np.arange(12, dtype=np.float32).reshape(3, 4) - 5
 B = A[::-1] * 2
@@ -283,7 +285,27 @@ SELECTIONS = """
     np.take_along_axis(m, i([[-3]]), 0); np.take_along_axis(m, i([[1]]), 0)
     xp.take(m, i([2]), axis=0); xp.take(m, i([-2]), axis=0); xp.take_along_axis(m, i([[5]]), axis=1)
     np.put_along_axis(v, i([5]), 8, 0); np.put_along_axis(m, i([[4], [-5]]), 8, 1)
+    np.choose(i([0, 2]), [v[:2], v[2:4]]); np.choose(i([-1, 0]), [v[:2], v[2:4]])
+    np.choose(i([-1, 3]), [v[:2], v[2:4]], mode='wrap'); np.extract(i([0, 1, 0, 1, 0, 0]), v)
+    np.extract(i([0, 1, 0, 1, 0, 1]), v); np.compress(i([0, 1]), m, axis=1)
 """.replace("\n", ";").split(";")
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments", "error"),
+    [
+        (np.choose, ([0, 2], [A, A]), ValueError),
+        (np.choose, ([-1, 0], [A, A]), ValueError),
+        (np.compress, ([0, 0, 0, 1], A, 0), IndexError),
+        (np.extract, ([0] * 12 + [1], A), IndexError),
+    ],
+)
+def test_indices_are_checked_for_a_library_that_checks_none(function, arguments, error):
+    first, *rest = arguments
+    blob = syncblob.asarray(first, device=OTHER)
+    blob.mutable_gpu_data()
+    with pytest.raises(error, match=r"out of bounds|longer than"):
+        check_indices(function, accelerator(OTHER), dict(enumerate((blob, *rest))))
 
 
 @pytest.mark.parametrize("there", [False, True])

@@ -126,12 +126,8 @@ def test_imaginary_parts_of_real_numbers_are_const_zeros(device):
 
 
 def test_methods_in_place_take_the_mutable_path_on_the_device(simulated):
-    for method in (
-        lambda x: x.sort(axis=0),
-        lambda x: x.partition(1),
-        lambda x: x.put(0, 1),
-        lambda x: x.fill(3),
-    ):
+    methods = "x.sort(axis=0); x.partition(1); x.put(0, 1); x.fill(3)"
+    for method in functions(methods, "x", globals()).values():
         blob = blob_in(Head.SYNCED)
         simulated.reset_counts()
         method(blob)
@@ -211,13 +207,8 @@ def test_flags_tell_how_data_lies():
     blob, array = on("cpu", A), A.copy()
     names = [name for name in dir(array.flags) if not name.startswith("_") and name != "num"]
     keys = "C F O W A X B CA FA FNC FORC CONTIGUOUS FORTRAN BEHAVED CARRAY FARRAY OWNDATA".split()
-    for view in (
-        lambda x: x,
-        lambda x: x.T,
-        lambda x: x[:, ::2],
-        lambda x: x[:1],
-        lambda x: x[0, 0, ...],
-    ):
+    views = "x; x.T; x[:, ::2]; x[:1]; x[0, 0, ...]"
+    for view in functions(views, "x", globals()).values():
         flags, expected = view(blob).flags, view(array).flags
         assert [getattr(flags, name) for name in names] == [getattr(expected, n) for n in names]
         assert [flags[key] for key in keys] == [expected[key] for key in keys]

@@ -16,8 +16,9 @@ windows = np.lib.stride_tricks.sliding_window_view
 # Calls that make views of an array of shape (2, 3) and dtype complex64.
 VIEWS = functions(
     """
-    np.array_split(x, 2, axis=1); np.broadcast_to(x, shape=(4, 2, 3));
-    np.diag(x, 1); np.diag(v=x); x.diagonal(); np.dsplit(x[None], 3); np.expand_dims(x, 0);
+    np.array_split(x, 2, axis=1); np.atleast_2d(x[0]); np.atleast_3d(x);
+    np.broadcast_to(x, shape=(4, 2, 3)); np.diag(x, 1); np.diag(v=x); x.diagonal();
+    np.dsplit(x[None], 3); np.expand_dims(x, 0);
     np.flip(x); np.flip(x, axis=(0, 1)); np.fliplr(x); np.flipud(x); np.hsplit(x, [1]); np.imag(x);
     x.imag; np.linalg.diagonal(x); np.matrix_transpose(x); np.moveaxis(x, (0, 1), (1, 0));
     np.ravel(x); x.T.ravel(order='F'); np.ravel(x.T, 'A'); np.ravel(a=x.T, order='F');

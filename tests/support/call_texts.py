@@ -1,15 +1,12 @@
 """Calls as text: a text names its case, and is what runs."""
 
-from collections.abc import Callable
-from typing import Any
 
-
-def texts(lines: str, between: str = "; ") -> list[str]:
+def texts(lines, between="; "):
     """Return the calls of a text of several lines."""
     return " ".join(lines.split()).split(between)
 
 
-def functions(lines: str, parameters: str, names: dict[str, Any]) -> dict[str, Callable[..., Any]]:
+def functions(lines, parameters, names):
     """Return functions that evaluate the expressions of a text with the names of a module."""
     # As code of that file: messages name the user's file and line.
     file = names["__file__"]

@@ -4,17 +4,13 @@ The simulated device has its own counters and failures. Host buffers, and the sy
 files and shared memory, are wrapped.
 """
 
-from __future__ import annotations
-
 import errno
 import io
 import mmap
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, Self
 from unittest import mock
 
 import syncblob
@@ -31,7 +27,7 @@ DEVICE_KINDS = {
 }
 
 # Kinds of failures of the system. Files opened for writing may fill the disk.
-_SYSTEM: list[tuple[str, Any, str]] = [
+_SYSTEM = [
     ("opening", os, "open"),
     ("flush", os, "fsync"),
     ("rename", os, "replace"),
@@ -44,20 +40,20 @@ _SYSTEM: list[tuple[str, Any, str]] = [
 class _Points:
     """Counts operations, and makes the requested one fail."""
 
-    def __init__(self, kind: str = "", number: int = 0) -> None:
-        self.counts: Counter[str] = Counter()
+    def __init__(self, kind="", number=0):
+        self.counts = Counter()
         self._kind = kind
         self._number = number
 
-    def passes(self, kind: str) -> bool:
+    def passes(self, kind):
         """Count an operation; tell whether it may succeed."""
         self.counts[kind] += 1
         return kind != self._kind or self.counts[kind] != self._number
 
-    def wrapped(self, kind: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    def wrapped(self, kind, function):
         """Return a function that counts, and then calls or fails."""
 
-        def call(*args: Any, **keywords: Any) -> Any:
+        def call(*args, **keywords):
             if not self.passes(kind):
                 raise _error(kind)
             return function(*args, **keywords)
@@ -68,44 +64,43 @@ class _Points:
 class _FillingFile:
     """A file opened for writing. A write that fails has written half of its bytes."""
 
-    def __init__(self, file: Any, points: _Points) -> None:
+    def __init__(self, file, points):
         self._file = file
         self._points = points
 
-    def write(self, content: Any) -> int:
+    def write(self, content):
         if not self._points.passes("writing"):
             half = memoryview(content).cast("B")
             self._file.write(half[: len(half) // 2])
             raise OSError(errno.ENOSPC, f"{MARK}: the disk is full")
-        written: int = self._file.write(content)
-        return written
+        return self._file.write(content)
 
-    def __enter__(self) -> Self:
+    def __enter__(self):
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *_):
         self._file.close()
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name):
         return getattr(self._file, name)
 
 
-def _error(kind: str) -> Exception:
+def _error(kind):
     if kind == "host buffer":
         return MemoryError(f"{MARK} of a {kind}")
     return OSError(errno.EIO, f"{MARK} of {kind}")
 
 
 @contextmanager
-def _installed(points: _Points) -> Iterator[None]:
+def _installed(points):
     opened = io.open
 
-    def open_path(path: Any, mode: str = "r", *args: Any, **keywords: Any) -> Any:
+    def open_path(path, mode="r", *args, **keywords):
         file = opened(path, mode, *args, **keywords)
         is_written = "b" in mode and set(mode) & set("wax+")
         return _FillingFile(file, points) if is_written else file
 
-    def open_method(path: Path, mode: str = "r", *args: Any, **keywords: Any) -> Any:
+    def open_method(path, mode="r", *args, **keywords):
         return open_path(path, mode, *args, **keywords)
 
     with ExitStack() as stack:
@@ -121,7 +116,7 @@ def _installed(points: _Points) -> Iterator[None]:
 
 
 @contextmanager
-def counting() -> Iterator[Counter[str]]:
+def counting():
     """Count the operations inside a ``with`` block, by kind. Complete after the block."""
     points = _Points()
     BACKEND.synchronize()
@@ -134,7 +129,7 @@ def counting() -> Iterator[Counter[str]]:
 
 
 @contextmanager
-def failing(kind: str, number: int) -> Iterator[None]:
+def failing(kind, number):
     """Make the operation of a kind with this number fail, once, inside a ``with`` block."""
     with ExitStack() as stack:
         if kind in DEVICE_KINDS:
@@ -144,7 +139,7 @@ def failing(kind: str, number: int) -> Iterator[None]:
         yield
 
 
-def was_injected(error: BaseException | None) -> bool:
+def was_injected(error):
     """Tell whether an exception is an injected one, or was caused by one."""
     while error is not None:
         if MARK in str(error):

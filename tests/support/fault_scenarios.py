@@ -1,12 +1,7 @@
 """The scenarios of the fault campaign without files."""
 
-from __future__ import annotations
-
 import copy  # noqa: F401  # for the texts
 import pickle
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 from call_texts import functions
@@ -20,7 +15,7 @@ SHAPE = (2, 3)
 WHERE = ("blank", "host", "device", "both", "split")
 
 
-def made(where: str, first: int = 1, shape: tuple[int, ...] = SHAPE) -> Blob:
+def made(where, first=1, shape=SHAPE):
     """Make a Blob, bound to the simulated device, with its newest contents in the given place.
 
     The operations of a Blob written on the host run on the host. In a split one, every other
@@ -44,18 +39,18 @@ def made(where: str, first: int = 1, shape: tuple[int, ...] = SHAPE) -> Blob:
     return blob
 
 
-def one(where: str) -> Callable[[Path], dict[str, Any]]:
+def one(where):
     return lambda _: {"a": made(where)}
 
 
-def two(first: str, second: str) -> Callable[[Path], dict[str, Any]]:
+def two(first, second):
     return lambda _: {"a": made(first), "b": made(second, 10)}
 
 
-def with_borrow(where: str) -> Callable[[Path], dict[str, Any]]:
+def with_borrow(where):
     """Make a Blob and a writable borrow of it, which must still be writable after a failure."""
 
-    def make(_: Path) -> dict[str, Any]:
+    def make(_):
         blob = made(where)
         side = "gpu" if where == "device" else "cpu"
         return {"a": blob, "borrow": getattr(blob, f"mutable_{side}_data")()}
@@ -63,10 +58,10 @@ def with_borrow(where: str) -> Callable[[Path], dict[str, Any]]:
     return make
 
 
-def with_borrow_of_a_part(where: str) -> Callable[[Path], dict[str, Any]]:
+def with_borrow_of_a_part(where):
     """Make a split Blob, and a borrow of its first row that nothing else references."""
 
-    def make(_: Path) -> dict[str, Any]:
+    def make(_):
         blob = made("split")
         row = blob[0]
         return {
@@ -77,8 +72,8 @@ def with_borrow_of_a_part(where: str) -> Callable[[Path], dict[str, Any]]:
     return make
 
 
-def with_gradient(where: str) -> Callable[[Path], dict[str, Any]]:
-    def make(_: Path) -> dict[str, Any]:
+def with_gradient(where):
+    def make(_):
         blob = made(where)
         gradient = blob.mutable_gpu_diff() if where == "device" else blob.mutable_cpu_diff()
         gradient[...] = 0.5
@@ -87,10 +82,10 @@ def with_gradient(where: str) -> Callable[[Path], dict[str, Any]]:
     return make
 
 
-def written(access: str) -> Callable[[dict[str, Any]], Any]:
+def written(access):
     """Get an array from an accessor, write into it if that is allowed, and return its values."""
 
-    def act(state: dict[str, Any]) -> Any:
+    def act(state):
         array = getattr(state["a"], access)()
         if array.flags.writeable:
             array[...] = 7
@@ -99,17 +94,17 @@ def written(access: str) -> Callable[[dict[str, Any]], Any]:
     return act
 
 
-def written_below(access: str) -> Callable[[dict[str, Any]], Any]:
+def written_below(access):
     """As `written`, for the second row."""
 
-    def act(state: dict[str, Any]) -> Any:
+    def act(state):
         return written(access)({"a": state["a"][1]})
 
     return act
 
 
 # One access of one memory: a failure must not change the head, either.
-ONE_ACCESS: dict[str, Scenario] = {}
+ONE_ACCESS = {}
 for _where in WHERE:
     for _kind in ("", "mutable_", "overwrite_"):
         for _side in ("cpu", "gpu"):
@@ -134,7 +129,7 @@ for _where, _there in (("host", "gpu"), ("device", "cpu")):
         )
 
 
-def _acts(text: str) -> dict[str, Callable[[dict[str, Any]], Any]]:
+def _acts(text):
     """Return functions of a state by their texts, of its Blobs `a` and `b`."""
     acts = functions(text, "a=None, b=None", globals())
     return {each: lambda state, act=act: act(**state) for each, act in acts.items()}
@@ -159,23 +154,15 @@ for _text, _act in _READS.items():
 
 
 # Several accesses: some may have been made, but nothing may be lost or half-written.
-SEVERAL: dict[str, Scenario] = {}
+SEVERAL = {}
 
 
-def _set(blob: Blob, key: Any, value: Any) -> Blob:
+def _set(blob, key, value):
     blob[key] = value
     return blob
 
 
-def _in_place(name: str, *, takes_other: bool) -> Callable[[dict[str, Any]], Any]:
-    def act(state: dict[str, Any]) -> Any:
-        other = (state["b"],) if takes_other else (2.0,)
-        return getattr(state["a"], name)(*other)
-
-    return act
-
-
-def _prefetched(state: dict[str, Any]) -> Any:
+def _prefetched(state):
     try:
         state["a"].prefetch("cpu")
         return state["a"].cpu_data().copy()
@@ -184,7 +171,7 @@ def _prefetched(state: dict[str, Any]) -> Any:
         xp.simulated().synchronize()
 
 
-def _pushed(state: dict[str, Any]) -> Any:
+def _pushed(state):
     if state["a"].head.name == "HEAD_AT_CPU":
         state["a"].async_gpu_push()
     return state["a"].gpu_data().copy()
@@ -226,10 +213,9 @@ for _text, _act in _UNARY.items():
         SEVERAL[f"{_text}, {_where}"] = Scenario(with_gradient(_where), _act)
 
 for _name in ("__iadd__", "__imul__", "__isub__", "__ipow__", "__itruediv__"):
-    SEVERAL[f"{_name} of a number"] = Scenario(one("host"), _in_place(_name, takes_other=False))
-    SEVERAL[f"{_name} across sides"] = Scenario(
-        two("host", "device"), _in_place(_name, takes_other=True)
-    )
+    _of_number, _of_other = _acts(f"a.{_name}(2.0); a.{_name}(b)").values()
+    SEVERAL[f"{_name} of a number"] = Scenario(one("host"), _of_number)
+    SEVERAL[f"{_name} across sides"] = Scenario(two("host", "device"), _of_other)
 
 _CREATION = _acts(
     """
@@ -247,10 +233,10 @@ for _text, _act in _CREATION.items():
     SEVERAL[_text] = Scenario(lambda _: {}, _act)
 
 
-def with_windows(where: str) -> Callable[[Path], dict[str, Any]]:
+def with_windows(where):
     """Make a Blob of which the device has two windows that differ from what the host has."""
 
-    def make(_: Path) -> dict[str, Any]:
+    def make(_):
         blob = made(where, shape=LARGE)
         blob[:2].mutable_gpu_data()[...] = 70
         blob[3:5].mutable_gpu_data()[...] = 71
@@ -260,15 +246,8 @@ def with_windows(where: str) -> Callable[[Path], dict[str, Any]]:
     return make
 
 
-def _evicted(side: str) -> Callable[[dict[str, Any]], Any]:
-    def act(state: dict[str, Any]) -> Any:
-        state["a"].evict(side)
-
-    return act
-
-
-def on_a_full_device(first: str, second: str) -> Callable[[Path], dict[str, Any]]:
-    def make(folder: Path) -> dict[str, Any]:
+def on_a_full_device(first, second):
+    def make(folder):
         # An interrupt may have left it.
         xp.set_memory_limit(BACKEND.device, None)
         return two(first, second)(folder)
@@ -276,7 +255,7 @@ def on_a_full_device(first: str, second: str) -> Callable[[Path], dict[str, Any]
     return make
 
 
-def _full(state: dict[str, Any]) -> Any:
+def _full(state):
     """Compute with one Blob on a device that has room for it if it evicts another."""
     # Both `b` and the result fit only if `a` leaves, whatever other tests have left there.
     with xp.set_memory_limit("simulated:0", BACKEND.used_nbytes + state["b"].nbytes * 3 // 2):
@@ -285,30 +264,24 @@ def _full(state: dict[str, Any]) -> Any:
 
 # Memories of this size have windows.
 LARGE = (8, 1 << 16)
-for _where in WHERE:
-    for _side in ("cpu", "gpu"):
-        SEVERAL[f"evict from the {_side}, {_where}"] = Scenario(one(_where), _evicted(_side))
+for _text, _act in _acts("a.evict('cpu'); a.evict('gpu')").items():
+    for _where in WHERE:
+        SEVERAL[f"{_text}, {_where}"] = Scenario(one(_where), _act)
 for _first, _second in (("device", "host"), ("both", "host"), ("split", "blank")):
     SEVERAL[f"evict for another, {_first} and {_second}"] = Scenario(
         on_a_full_device(_first, _second), _full, tolerant=True
     )
-SEVERAL["evict windows"] = Scenario(with_windows("host"), _evicted("gpu"))
-SEVERAL["evict a window"] = Scenario(
-    with_windows("host"), lambda state: _evicted("gpu")({"a": state["a"][:3]})
+_WINDOWS = _acts(
+    """
+    a.evict('gpu'); a[:3].evict('gpu'); a[1:4].mutable_gpu_data()[:, 5].tolist();
+    np.asarray(a[2].gpu)[:5].tolist(); [part[0, 3].item() for part in a.parts(nbytes=1 << 19)]
+    """
 )
-SEVERAL["join windows"] = Scenario(
-    with_windows("host"),
-    lambda state: state["a"][1:4].mutable_gpu_data()[:, 5].tolist(),
-    tolerant=True,
-)
-SEVERAL["make one buffer of windows"] = Scenario(
-    with_windows("host"), lambda state: np.asarray(state["a"][2].gpu)[:5].tolist(), tolerant=True
-)
-SEVERAL["walk in parts"] = Scenario(
-    with_windows("host"),
-    lambda state: [part[0, 3].item() for part in state["a"].parts(nbytes=1 << 19)],
-)
-
+for _text, _act in _WINDOWS.items():
+    # Without room for one buffer of several windows, what is there is used.
+    SEVERAL[f"{_text}, in windows"] = Scenario(
+        with_windows("host"), _act, tolerant="evict" not in _text and "parts" not in _text
+    )
 SEVERAL["async push"] = Scenario(one("host"), _pushed)
 SEVERAL["async download"] = Scenario(one("device"), _prefetched)
 SEVERAL["async downloads"] = Scenario(one("split"), _prefetched)

@@ -1,11 +1,6 @@
 """The scenarios of the fault campaign with files: opening, editing, saving, converting."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
 from importlib.util import find_spec
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 from fault_scenarios import made
@@ -16,7 +11,7 @@ from syncblob import Layer, ModelFile, open_model, read_blob, save_model, write_
 from syncblob.caffe.convert import convert, open_weights, writable_extensions
 
 
-def _net() -> ModelFile:
+def _net():
     values = np.arange(12, dtype=np.float32).reshape(3, 4)
     return ModelFile(
         "net",
@@ -27,20 +22,10 @@ def _net() -> ModelFile:
     )
 
 
-def saved(name: str) -> Callable[[Path], dict[str, Any]]:
-    """Save a net, and do not open it."""
-
-    def make(folder: Path) -> dict[str, Any]:
-        save_model(_net(), folder / name)
-        return {"folder": folder}
-
-    return make
-
-
-def opened(name: str, *, edited: bool = False) -> Callable[[Path], dict[str, Any]]:
+def opened(name, *, edited=False):
     """Save a net, open it, and edit it on the device."""
 
-    def make(folder: Path) -> dict[str, Any]:
+    def make(folder):
         save_model(_net(), folder / name)
         with syncblob.use_device("simulated"):
             model = open_model(folder / name)
@@ -52,27 +37,27 @@ def opened(name: str, *, edited: bool = False) -> Callable[[Path], dict[str, Any
     return make
 
 
-def reads(side: str, name: str) -> Callable[[dict[str, Any]], Any]:
-    def act(state: dict[str, Any]) -> Any:
+def reads(side, name):
+    def act(state):
         with syncblob.use_device("simulated"), open_model(state["folder"] / name) as model:
             return [getattr(blob, side)().copy() for blob in model["ip"].blobs]
 
     return act
 
 
-def reads_in_parts(state: dict[str, Any]) -> Any:
+def reads_in_parts(state):
     """Read some rows of a lazy Blob, and then all of it."""
     blob = state["model"]["ip"].blobs[0]
     rows = [blob[1].cpu_data().copy(), blob[2:].gpu_data().copy(), np.array(blob[:, 1:3])]
     return [*rows, blob.cpu_data().copy(), blob.gpu_data().copy()]
 
 
-def saves(name: str) -> Callable[[dict[str, Any]], Any]:
+def saves(name):
     return lambda state: save_model(state["model"], state["folder"] / name)
 
 
-def converts(name: str, target: str) -> Callable[[dict[str, Any]], Any]:
-    def act(state: dict[str, Any]) -> Any:
+def converts(name, target):
+    def act(state):
         convert(state["folder"] / name, state["folder"] / target)
         with open_weights(state["folder"] / target) as weights:
             return [weights.tensors[name].tolist() for name in sorted(weights.tensors)]
@@ -80,15 +65,15 @@ def converts(name: str, target: str) -> Callable[[dict[str, Any]], Any]:
     return act
 
 
-def _with_old_file(folder: Path, name: str) -> dict[str, Any]:
+def _with_old_file(folder, name):
     (folder / name).write_bytes(b"old")
     return {"folder": folder, "a": made("device")}
 
 
-OF_FILES: dict[str, Scenario] = {}
+OF_FILES = {}
 for _name in ("net.caffemodel", "net.caffemodel.h5"):
     for _side in ("cpu_data", "gpu_data", "mutable_cpu_data"):
-        OF_FILES[f"{_side} of a lazy Blob, {_name}"] = Scenario(saved(_name), reads(_side, _name))
+        OF_FILES[f"{_side} of a lazy Blob, {_name}"] = Scenario(opened(_name), reads(_side, _name))
     OF_FILES[f"parts of a lazy Blob, {_name}"] = Scenario(opened(_name), reads_in_parts)
     OF_FILES[f"save unchanged, {_name}"] = Scenario(opened(_name), saves(_name))
     OF_FILES[f"save edited, {_name}"] = Scenario(opened(_name, edited=True), saves(_name))
@@ -97,10 +82,6 @@ for _name in ("net.caffemodel", "net.caffemodel.h5"):
     )
 OF_FILES["save in the other format"] = Scenario(
     opened("net.caffemodel", edited=True), saves("net.caffemodel.h5")
-)
-OF_FILES["write_blob"] = Scenario(
-    lambda folder: _with_old_file(folder, "a.binaryproto"),
-    lambda state: write_blob(state["a"], state["folder"] / "a.binaryproto"),
 )
 OF_FILES["write_blob and read_blob"] = Scenario(
     lambda folder: _with_old_file(folder, "a.binaryproto"),
@@ -114,5 +95,5 @@ for _extension in writable_extensions():
     if _extension in _NEED_TORCH and find_spec("torch") is None:
         continue
     OF_FILES[f"convert to {_extension}"] = Scenario(
-        saved("net.caffemodel"), converts("net.caffemodel", f"out{_extension}")
+        opened("net.caffemodel"), converts("net.caffemodel", f"out{_extension}")
     )

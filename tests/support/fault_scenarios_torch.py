@@ -1,20 +1,14 @@
 """The scenarios of the fault campaign with PyTorch and Dask."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
-from typing import Any
-
 import dask.array as da
 import torch
 from fault_scenarios import SHAPE, made, one, two
 from fault_states import Scenario
 
-from syncblob import Blob
 from syncblob.integrations.torch_data import collate
 
 
-def trained(state: dict[str, Any]) -> Any:
+def trained(state):
     """Take a step: a loss, its gradient, an update."""
     parameter = state["a"].as_parameter()
     parameter.grad = None
@@ -22,7 +16,7 @@ def trained(state: dict[str, Any]) -> Any:
     return parameter.grad.clone()
 
 
-_BINARY: dict[str, Callable[[Blob, Blob], Any]] = {
+_BINARY = {
     "torch.add": lambda a, _: torch.add(a, torch.ones(SHAPE)),
     "torch.add of two": torch.add,
     "torch.add with out": lambda a, b: torch.add(a, 1, out=b.to_torch()),

@@ -1,16 +1,13 @@
 """The scenarios of the fault campaign, and the state that is compared before and after."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from syncblob import Blob, ModelFile, SyncedMemory
+from syncblob import Blob, ModelFile
 from syncblob.devices import Side
-from syncblob.memory.state_machine import Run
 
 
 class Scenario(NamedTuple):
@@ -26,7 +23,7 @@ class Scenario(NamedTuple):
     tolerant: bool = False
 
 
-def newest(memory: SyncedMemory) -> bytes:
+def newest(memory):
     """Return the newest contents of each byte according to the map, without an access.
 
     Bytes that both sides hold must be equal. Bytes that no side holds come from the source.
@@ -43,7 +40,7 @@ def newest(memory: SyncedMemory) -> bytes:
     return contents.tobytes()
 
 
-def held_by(memory: SyncedMemory, side: Side, run: Run) -> bytes:
+def held_by(memory, side, run):
     """Return the bytes of a run that a side holds, perhaps in several windows."""
     parts = [
         window.array[max(run.start, window.start) - window.start : run.stop - window.start]
@@ -55,31 +52,31 @@ def held_by(memory: SyncedMemory, side: Side, run: Run) -> bytes:
     return found
 
 
-def fill_from_source(memory: SyncedMemory, contents: np.ndarray[Any, Any], start: int) -> None:
+def fill_from_source(memory, contents, start):
     """Read a part of a source without changing its state."""
-    source: Any = memory.source
+    source = memory.source
     kept = source._contents
     source.fill(contents, start)
     source._contents = kept
 
 
-def _memories(blob: Blob) -> list[SyncedMemory]:
+def _memories(blob):
     diff = blob.existing_diff()
     return [blob.memory] if diff is None else [blob.memory, diff]
 
 
-def _of_blob(blob: Blob) -> Any:
+def _of_blob(blob):
     data, *diff = _memories(blob)
     # A gradient of zeros is equivalent to none.
     written = [newest(memory) for memory in diff if any(newest(memory))]
     return (blob.shape, blob.dtype.name, newest(data), written)
 
 
-def _of_folder(folder: Path) -> Any:
+def _of_folder(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-def contents(value: Any) -> Any:
+def contents(value):
     """Describe the contents of an object in a comparable form. Changes nothing.
 
     For a NumPy array, this includes its write permission, because borrows may lose it.
@@ -96,7 +93,7 @@ def contents(value: Any) -> Any:
     return _of_folder(value) if isinstance(value, Path) else plain(value)
 
 
-def heads(state: dict[str, Any]) -> Any:
+def heads(state):
     """Return the holders of each byte of the Blobs of a state, if any byte is held."""
     return {
         name: [memory.spans for memory in _memories(value) if memory.head]
@@ -105,7 +102,7 @@ def heads(state: dict[str, Any]) -> Any:
     }
 
 
-def plain(result: Any) -> Any:
+def plain(result):
     """Describe a result by its values."""
     if isinstance(result, (list, tuple)):
         return [plain(item) for item in result]

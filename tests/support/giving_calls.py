@@ -3,8 +3,6 @@
 Each takes one Blob, `b`. All other arguments are ndarrays.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 from io import BytesIO  # noqa: F401  # for the calls

@@ -4,18 +4,15 @@
 all installed ones, and writes their rows. The other rows stay as they are.
 """
 
-from __future__ import annotations
-
 import argparse
 import importlib
 import platform
 import warnings
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from call_texts import texts
-from giving_calls import CALLS, WAYS, Giving
+from giving_calls import CALLS, WAYS
 
 from syncblob import Blob
 from syncblob.devices import Side
@@ -42,24 +39,24 @@ IN_TABLE = [call for call in CALLS if call.give != "b"]
 Row = tuple[str, ...]
 
 
-def key_of(call: Giving) -> Row:
+def key_of(call):
     """Return the cells that identify the row of a call."""
     return NAMES.get(call.module, call.module), f"`{call.text}`"
 
 
-def version_of(call: Giving) -> str:
+def version_of(call):
     """Return the version of a call's package; Python's for standard modules."""
     module = importlib.import_module("vtk" if call.module == "vtkmodules" else call.module)
     return getattr(module, "__version__", platform.python_version())
 
 
-def committed() -> dict[Row, Row]:
+def committed():
     """Read the rows of the document, by the cells that identify them."""
     rows = [tuple(cell.strip() for cell in line.split("|")[1:-1]) for line in _parts()[1]]
     return {(row[0], row[2]): row for row in rows}
 
 
-def write() -> None:
+def write():
     """Measure the calls of the packages on the command line, or all; keep the other rows."""
     parser = argparse.ArgumentParser()
     parser.add_argument("modules", nargs="*", metavar="MODULE")
@@ -75,7 +72,7 @@ def write() -> None:
     DOCUMENT.write_text("\n".join([*above, *rows, *below]), "utf-8")
 
 
-def _parts() -> tuple[list[str], list[str], list[str]]:
+def _parts():
     """Split the document into the lines before the rows, the rows, and the lines after."""
     lines = DOCUMENT.read_text("utf-8").split("\n")
     start = lines.index("| --- | --- | --- | --- | --- |") + 1
@@ -83,7 +80,7 @@ def _parts() -> tuple[list[str], list[str], list[str]]:
     return lines[:start], lines[start:end], lines[end:]
 
 
-def missing(call: Giving) -> str | None:
+def missing(call):
     """Return the package of a call if it cannot be imported."""
     try:
         importlib.import_module(call.module)
@@ -93,7 +90,7 @@ def missing(call: Giving) -> str | None:
     return None
 
 
-def measure(call: Giving) -> tuple[str, str]:
+def measure(call):
     """Make a call with a Blob and with the recommended argument; return the cells about them."""
     itself = _outcome(call, "b")
     if call.give != "b":
@@ -101,7 +98,7 @@ def measure(call: Giving) -> tuple[str, str]:
     return itself, f"`{call.give}`"
 
 
-def _outcome(call: Giving, give: str) -> str:
+def _outcome(call, give):
     """Compare the result for a Blob that is newest on a device with that for an ndarray."""
     array = call.array.copy()
     blob = Blob(array.shape, array.dtype, device="simulated:0")
@@ -126,7 +123,7 @@ def _outcome(call: Giving, give: str) -> str:
     return "works"
 
 
-def _made(call: Giving, argument: Any) -> tuple[Any, str]:
+def _made(call, argument):
     """Make a call; return the result, and the name of the error if there was one."""
     try:
         return call.function(argument), ""
@@ -136,7 +133,7 @@ def _made(call: Giving, argument: Any) -> tuple[Any, str]:
         return None, kind.__name__ if module == "builtins" else f"{module}.{kind.__name__}"
 
 
-def _equal(result, expected) -> bool:
+def _equal(result, expected):
     actual, wanted = np.asarray(result), np.asarray(expected)
     same = (actual.shape, actual.dtype) == (wanted.shape, wanted.dtype)
     return same and bool((actual == wanted).all())

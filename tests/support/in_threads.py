@@ -1,22 +1,18 @@
 """Work of several threads at once, which fails the test if it fails or hangs."""
 
-from __future__ import annotations
-
 import threading
-from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Any
 
 
-def in_threads(*works: Callable[[], Any], seconds: float = 60) -> list[Any]:
+def in_threads(*works, seconds=60):
     """Call functions at the same moment, each in a thread of its own, and return their results.
 
     Raises the first of their exceptions, and TimeoutError if one takes longer than that.
     """
     start = threading.Barrier(len(works))
-    futures: list[Future[Any]] = [Future() for _ in works]
+    futures = [Future() for _ in works]
 
-    def run(work: Callable[[], Any], future: Future[Any]) -> None:
+    def run(work, future):
         try:
             start.wait(seconds)
             future.set_result(work())

@@ -8,17 +8,14 @@ run before these. A profile function raises when a C function returns, after the
 its work.
 """
 
-from __future__ import annotations
-
 import dis
 import itertools
 import sys
-from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache, partial
 from pathlib import Path
-from types import CodeType, FrameType
-from typing import Any, NamedTuple
+from types import CodeType
+from typing import NamedTuple
 
 import syncblob
 
@@ -51,14 +48,14 @@ class Point(NamedTuple):
     offset: int
     time: int
 
-    def __str__(self) -> str:
+    def __str__(self):
         """Name the line."""
         lines = [line for start, end, line in self.code.co_lines() if start <= self.offset < end]
         return f"{self.kind} of {self.code.co_qualname}, {self.code.co_filename}:{lines}"
 
 
 @cache
-def _audible(code: CodeType) -> frozenset[int]:
+def _audible(code):
     """Return the offsets of the instructions before which a handler may run, or nearly so."""
     instructions = [i for i in dis.get_instructions(code) if i.opname != "PRECALL"]
     found = set()
@@ -71,7 +68,7 @@ def _audible(code: CodeType) -> frozenset[int]:
 
 
 @cache
-def _after_checks(code: CodeType) -> frozenset[int]:
+def _after_checks(code):
     """Return the offsets of the instructions before which another thread may run."""
     found, follows = set(), False
     for instruction in dis.get_instructions(code):
@@ -88,12 +85,12 @@ def _after_checks(code: CodeType) -> frozenset[int]:
 class _Tracer:
     """Counts passes of places, and raises at one of them."""
 
-    def __init__(self, target: Point | None) -> None:
+    def __init__(self, target):
         self.target = target
-        self.times: dict[tuple[str, CodeType, int], int] = {}
+        self.times = {}
         self.raised = False
 
-    def trace(self, frame: FrameType, _event: str, _arg: Any) -> Any:
+    def trace(self, frame, _event, _arg):
         code = frame.f_code
         if not code.co_filename.startswith(_PACKAGE) or (self.target and code != self.target.code):
             return None
@@ -101,19 +98,19 @@ class _Tracer:
         frame.f_trace_opcodes = True
         offsets = _audible(code)
 
-        def step(frame: FrameType, event: str, _arg: Any) -> Any:
+        def step(frame, event, _arg):
             if event == "opcode" and frame.f_lasti in offsets:
                 self._pass("instruction", code, frame.f_lasti)
             return step
 
         return step
 
-    def profile(self, frame: FrameType, event: str, _arg: Any) -> None:
+    def profile(self, frame, event, _arg):
         code = frame.f_code
         if event == "c_return" and code.co_filename.startswith(_PACKAGE):
             self._pass("return", code, frame.f_lasti)
 
-    def _pass(self, kind: str, code: CodeType, offset: int) -> None:
+    def _pass(self, kind, code, offset):
         if self.raised:
             return
         place = (kind, code, offset)
@@ -124,7 +121,7 @@ class _Tracer:
 
 
 @contextmanager
-def _running(tracer: _Tracer) -> Iterator[None]:
+def _running(tracer):
     outside = sys.gettrace(), sys.getprofile()
     kinds = [tracer.target.kind] if tracer.target else ["return", "instruction"]
     if "return" in kinds:
@@ -138,7 +135,7 @@ def _running(tracer: _Tracer) -> Iterator[None]:
         sys.setprofile(outside[1])
 
 
-def done_meanwhile(work: Callable[[], object], before: int, action: Callable[[], object]) -> bool:
+def done_meanwhile(work, before, action):
     """Do work, and an action at one of the places where CPython may run another thread.
 
     It may also run a signal handler there: after a call, at the start of a function, and at a
@@ -151,26 +148,26 @@ def done_meanwhile(work: Callable[[], object], before: int, action: Callable[[],
     places = itertools.count()
     came = False
 
-    def come() -> None:
+    def come():
         nonlocal came
         came = True
         stop()
         with suppress(RuntimeError):
             action()
 
-    def profile(frame: FrameType, event: str, _argument: object) -> None:
+    def profile(frame, event, _argument):
         here = event in {"call", "c_return"} and frame.f_code.co_filename.startswith(_PACKAGE)
         if here and next(places) == before:
             come()
 
-    def trace(frame: FrameType, _event: str, _argument: object) -> Any:
+    def trace(frame, _event, _argument):
         if came or not frame.f_code.co_filename.startswith(_PACKAGE):
             return None
         frame.f_trace_lines = False
         frame.f_trace_opcodes = True
         offsets = _after_checks(frame.f_code)
 
-        def step(frame: FrameType, event: str, _argument: object) -> Any:
+        def step(frame, event, _argument):
             if event == "opcode" and frame.f_lasti in offsets and next(places) == before:
                 come()
             return None if came else step
@@ -191,10 +188,10 @@ def done_meanwhile(work: Callable[[], object], before: int, action: Callable[[],
 
 
 @contextmanager
-def points_of() -> Iterator[list[Point]]:
+def points_of():
     """Collect the places passed inside a ``with`` block. Complete after the block."""
     tracer = _Tracer(None)
-    found: list[Point] = []
+    found = []
     with _running(tracer):
         yield found
     # The first pass and the last one: those in between repeat them.
@@ -203,7 +200,7 @@ def points_of() -> Iterator[list[Point]]:
 
 
 @contextmanager
-def interrupted_at(point: Point) -> Iterator[None]:
+def interrupted_at(point):
     """Raise an Interrupt at a place, once, inside a ``with`` block."""
     with _running(_Tracer(point)):
         yield

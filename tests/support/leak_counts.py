@@ -1,13 +1,10 @@
 """Counts of what a process holds: objects, memory, buffers of all devices, files, mappings."""
 
-from __future__ import annotations
-
 import gc
 import os
 import sys
 import tracemalloc
 import weakref
-from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -15,6 +12,7 @@ from unittest import mock
 
 import syncblob
 from syncblob._locks_lost_in_fork import _notified
+from syncblob.devices import accelerators_in_use
 from syncblob.devices.host import NumpyHome
 from syncblob.memory import operations
 from syncblob.transfers import followers, verify
@@ -32,13 +30,18 @@ class Held(NamedTuple):
     mappings: int
 
 
-def held() -> Held:
+def held():
     """Count after a garbage collection. `nbytes` is that of tracemalloc, if it is tracing."""
     # Without a GIL, one collection may free only what refers to the next.
     for _ in range(1 if getattr(sys, "_is_gil_enabled", lambda: True)() else 4):
         gc.collect()
     # References to what is gone are dropped now and then.
-    lists = _notified, followers, operations._keepers, *operations._residents.values()
+    lists = (
+        _notified,
+        followers,
+        operations._keepers,
+        *[home.residents for home in accelerators_in_use()],
+    )
     for known in (*lists, verify._watches):
         known.living()
     has_proc = _PROC.is_dir()
@@ -51,7 +54,7 @@ def held() -> Held:
     )
 
 
-def resident_nbytes() -> int:
+def resident_nbytes():
     """Return the resident memory of the process; 0 if it is unknown."""
     if not _PROC.is_dir():
         return 0
@@ -59,21 +62,21 @@ def resident_nbytes() -> int:
 
 
 @contextmanager
-def watched_buffers() -> Iterator[Callable[[], tuple[int, int]]]:
+def watched_buffers():
     """Watch the buffers that are made inside a ``with`` block, on the host and on any device.
 
     Yields a function that returns how many were made, and how many of them are alive.
     """
-    references: list[weakref.ref[object]] = []
+    references = []
     allocate = NumpyHome.allocate
 
-    def watched(home: NumpyHome, nbytes: int, *, zeroed: bool = False) -> object:
+    def watched(home, nbytes, *, zeroed=False):
         buffer = allocate(home, nbytes, zeroed=zeroed)
         # Every array over the buffer keeps the block that contains it.
         references.append(weakref.ref(buffer.base))
         return buffer
 
-    def count() -> tuple[int, int]:
+    def count():
         gc.collect()
         return len(references), sum(reference() is not None for reference in references)
 

@@ -16,7 +16,7 @@ _source_lines._library_of[trampoline.__file__] = "syncblob"
 
 
 @pytest.fixture(autouse=True)
-def _plans_made_anew() -> None:
+def _plans_made_anew():
     for plans in gc.get_objects():
         if isinstance(plans, engine.Cache):
             plans.clear()

@@ -4,15 +4,10 @@ If a function has a correction, the corrected values are left out, or the refere
 function than NumPy's of that name. Corrections have separate tests.
 """
 
-from __future__ import annotations
-
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from itertools import product
-from types import CodeType
-from typing import Any
 
 import numpy as np
 
@@ -150,7 +145,7 @@ f (3,4): xp.fft.rfftn(x); xp.fft.rfftn(x, axes=(0,));
 """
 
 
-def as_complex(array: Any) -> Any:
+def as_complex(array):
     return array.astype(np.result_type(array, np.complex64))
 
 
@@ -167,39 +162,39 @@ class Call:
     promotes: bool = False
 
     @property
-    def plain(self) -> bool:
+    def plain(self):
         """Whether the arrays are arguments of the function, and of no other."""
         return self.text.count("xp.") == 1 and not re.search(r"[\[>]|\(\(x", self.text)
 
-    def with_blobs(self, arrays: list[Any]) -> Any:
+    def with_blobs(self, arrays):
         return self._evaluated(self.text, syncblob, arrays)
 
-    def with_numpy(self, arrays: list[Any]) -> Any:
+    def with_numpy(self, arrays):
         return self._evaluated(self.reference, np, arrays)
 
-    def _evaluated(self, text: str, xp: Any, arrays: list[Any]) -> Any:
+    def _evaluated(self, text, xp, arrays):
         names = {"xp": xp, "np": np, "as_complex": as_complex}
         return eval(_compiled(text), names | dict(zip("xyz", arrays, strict=False)))  # noqa: S307  # a row above
 
 
 @cache
-def _compiled(text: str) -> CodeType:
+def _compiled(text):
     return compile(text, __file__, "eval")
 
 
-def calls() -> Iterator[Call]:
+def calls():
     """List all calls."""
     lines = re.sub("(?m)^#.*\n", "", TABLE).strip()
     for row in re.split(r"\n(?! )", lines):
         heads, _, texts = " ".join(row.split()).partition(":")
-        names, heads = re.fullmatch(r"(?:\{(.*)\})?(.*)", heads).groups()  # type: ignore[union-attr]  # it matches all
+        names, heads = re.fullmatch(r"(?:\{(.*)\})?(.*)", heads).groups()
         for head, name in product(heads.split("|"), names.split() if names else [""]):
             shapes = tuple(eval(shape) for shape in re.findall(r"\(.*?\)", head))  # noqa: S307  # as above
             kinds = re.search(r"\b[biufc]+\b", head)
             values = next((x for x in ("tame", "no zero") if x in head), "any")
             for text in texts.replace("NAME", name).split(";"):
                 ours, _, reference = text.strip().partition(" = ")
-                function = re.match(r"xp\.([\w.]+)", ours)[1]  # type: ignore[index]  # it matches all
+                function = re.match(r"xp\.([\w.]+)", ours)[1]
                 yield Call(
                     *(function, ours, reference or ours, shapes),
                     *(kinds[0] if kinds else "biufc", values, "promotes" in head),

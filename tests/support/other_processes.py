@@ -1,8 +1,34 @@
-"""Functions that tests run in other processes. A spawned process imports them from here."""
+"""Other processes, and functions that tests run there: a spawned process imports them from here."""
 
+import os
 import pickle
+import subprocess
+import sys
 
 import numpy as np
+
+
+def run(program, **environment):
+    """Run a program in a process of its own that imports what this one can; return what it said."""
+    paths = os.pathsep.join(filter(None, sys.path))
+    return subprocess.run(
+        [sys.executable, "-c", program],
+        env=os.environ | {"PYTHONPATH": paths} | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def forked(work):
+    """Call a function in a forked child, and require that it returns True."""
+    child = os.fork()
+    if child == 0:  # pragma: no cover  # in the child
+        try:
+            os._exit(0 if work() else 1)
+        finally:
+            os._exit(2)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 def add_one(connection):

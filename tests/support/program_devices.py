@@ -4,10 +4,7 @@ Programs count copies, make copies and allocations fail, and read arrays on the 
 device can do this itself. For a CUDA device, real or the model, this module wraps its backend.
 """
 
-from __future__ import annotations
-
 import operator
-from collections.abc import Callable, Iterable
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
@@ -19,7 +16,7 @@ from syncblob._layout import Layout
 from syncblob.devices import Device, SimulatedBackend, accelerator, simulated
 
 
-def run_programs(make: Callable[[int], Any], numbers: Iterable[int]) -> None:
+def run_programs(make, numbers):
     """Make programs from numbers and run them; print the number and the steps of a failing one."""
     for number in numbers:
         program = None
@@ -43,42 +40,42 @@ class Simulated:
     # Whether its arrays have operators.
     computes = True
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.accelerator = self.controls = simulated(0)
         self.controls.synchronize()
         self.controls.reset_counts()
 
-    def array(self, values: Any) -> Any:
+    def array(self, values):
         """Return an array on the device."""
         return values
 
-    def host_array(self, values: Any) -> Any:
+    def host_array(self, values):
         """Return an array on the host that the device can share, if it shares memory."""
         return values
 
-    def seen(self, array: Any) -> Any:
+    def seen(self, array):
         """Return an array as programs can look at it."""
         return array
 
     @staticmethod
-    def alias(side: Any) -> Any:
+    def alias(side):
         """Return an alias of a side on the device, as programs can look at it and write it."""
         return np.asarray(side)
 
     @staticmethod
-    def copy(side: Any) -> Any:
+    def copy(side):
         """Return a private copy of a side on the device, as programs can look at it."""
         return np.array(side, copy=True)
 
-    def consumer(self, how: str) -> str:
+    def consumer(self, how):
         """Return how an alias on the device is made, in place of one on the host."""
         return how
 
-    def count_all(self) -> None:
+    def count_all(self):
         """Wait until all started copies are counted."""
         self.controls.synchronize()
 
-    def close(self) -> None:
+    def close(self):
         """Restore the device."""
         self.controls.delay = 0.0
 
@@ -88,30 +85,28 @@ class Shared(Simulated):
 
     name = SHARED
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.accelerator = self.controls = simulated(Device(SHARED).index, shared=True)
         self.controls.synchronize()
         self.controls.reset_counts()
         self.controls.delay = 1.0
 
-    def close(self) -> None:
-        """Wait for the work, and restore the device."""
+    def close(self):
         self.controls.synchronize()
         super().close()
 
-    def seen(self, array: Any) -> Any:
-        """Return an array as programs can look at it."""
+    def seen(self, array):
         return Late(self.controls, array) if isinstance(array, np.ndarray) else array
 
 
 class Cuda:
-    """A CUDA device, with CuPy arrays, which are always writable."""
+    """A CUDA device, with CuPy arrays, which are always writable; its methods: see `Simulated`."""
 
     name = "cuda:0"
     revocable = False
     fails_at_once = True
 
-    def __init__(self) -> None:
+    def __init__(self):
         import cupy  # or the model of it
 
         self._library = cupy
@@ -122,40 +117,33 @@ class Cuda:
         self.accelerator.bounded = False
         self.controls = _Controls(self.accelerator)
 
-    def array(self, values: Any) -> Any:
-        """Return an array on the device."""
+    def array(self, values):
         return self._library.asarray(values)
 
-    def host_array(self, values: Any) -> Any:
-        """Return an array on the host that the device can share, if it shares memory."""
+    def host_array(self, values):
         return values
 
-    def seen(self, array: Any) -> Any:
-        """Return an array as programs can look at it."""
+    def seen(self, array):
         return Lent(array) if isinstance(array, self._library.ndarray) else array
 
-    def alias(self, side: Any) -> Any:
-        """Return an alias of a side on the device, as programs can look at it and write it."""
+    def alias(self, side):
         return self.seen(self._library.asarray(side))
 
-    def copy(self, side: Any) -> Any:
-        """Return a private copy of a side on the device, as programs can look at it."""
+    def copy(self, side):
         return self.seen(self._library.asarray(side.const).copy())
 
-    def from_dlpack(self, side: Any) -> Any:
+    def from_dlpack(self, side):
         """Return an alias of a side on the device that is made by DLPack."""
         return self.seen(self._library.from_dlpack(side))
 
-    def consumer(self, how: str) -> str:
-        """Return how an alias on the device is made, in place of one on the host."""
+    def consumer(self, how):
         del how
         return f"{self._library.__name__}.from_dlpack({{}})"
 
-    def count_all(self) -> None:
+    def count_all(self):
         """No-op: copies are counted when they are started."""
 
-    def close(self) -> None:
-        """Restore the device."""
+    def close(self):
         self.accelerator.bounded = True
         self.controls.close()
 
@@ -163,7 +151,7 @@ class Cuda:
 class SharedCuda(Cuda):
     """A CUDA device that shares its memory with the host."""
 
-    def _array(self, values: Any, side: str) -> Any:
+    def _array(self, values, side):
         # Not by the method that counts.
         device = type(self.accelerator).allocate(self.accelerator, values.nbytes)
         # The pool gives out memory that work on the current stream still uses.
@@ -174,12 +162,10 @@ class SharedCuda(Cuda):
             return np.ndarray(values.shape, values.dtype, host)
         return self.accelerator.view(device, Layout.of_array(values), writable=True)
 
-    def array(self, values: Any) -> Any:
-        """Return an array in managed memory."""
+    def array(self, values):
         return self._array(values, "gpu")
 
-    def host_array(self, values: Any) -> Any:
-        """Return an array in managed memory."""
+    def host_array(self, values):
         return self._array(values, "cpu")
 
 
@@ -190,35 +176,31 @@ class Sycl(Cuda):
     # dpnp broadcasts no result into an `out` of more axes, and NumPy cannot read its arrays.
     computes = False
 
-    def __init__(self) -> None:
+    def __init__(self):
         import dpnp
 
         self._library = dpnp
         self.accelerator = accelerator(self.name)
         self.controls = _Controls(self.accelerator)
 
-    def array(self, values: Any) -> Any:
-        """Return an array on the device."""
+    def array(self, values):
         kind = "shared" if self.accelerator.shared else "device"
         return self._library.asarray(values, usm_type=kind)
 
-    def host_array(self, values: Any) -> Any:
-        """Return an array in USM memory."""
+    def host_array(self, values):
         # Not by the method that counts.
         buffer = type(self.accelerator).allocate_host(self.accelerator, values.nbytes)
         array = np.ndarray(values.shape, values.dtype, buffer)
         array[...] = values
         return array
 
-    def seen(self, array: Any) -> Any:
-        """Return an array as programs can look at it."""
+    def seen(self, array):
         if isinstance(array, self._library.ndarray):
             # dpnp takes an array of no axes for read-only, if it comes by DLPack.
             array.flags.writable = True
         return super().seen(array)
 
-    def alias(self, side: Any) -> Any:
-        """Return an alias of a side on the device, as programs can look at it and write it."""
+    def alias(self, side):
         try:
             # dpnp.asarray copies what is not dpnp's.
             return self.seen(self._library.asarray(self._library.tensor.asarray(side)))
@@ -226,8 +208,7 @@ class Sycl(Cuda):
             # Its protocol has no negative strides.
             reject()
 
-    def copy(self, side: Any) -> Any:
-        """Return a private copy of a side on the device, as programs can look at it."""
+    def copy(self, side):
         return self.alias(side.const)
 
 
@@ -241,16 +222,16 @@ class Lent:
     # Whether programs have written by work of their own since they have waited for the device.
     wrote = False
 
-    def __init__(self, array: Any) -> None:
+    def __init__(self, array):
         self.array = array
 
-    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+    def __array__(self, dtype=None, copy=None):
         return np.array(self._on_host(), dtype)
 
-    def __getitem__(self, key: Any) -> Lent:
+    def __getitem__(self, key):
         return Lent(self.array[key])
 
-    def __setitem__(self, key: Any, value: Any) -> None:
+    def __setitem__(self, key, value):
         values = np.asarray(value, np.int32)
         if hasattr(self.array, "get"):
             import cupy  # or the model of it
@@ -259,35 +240,35 @@ class Lent:
         self.array[key] = values
         Lent.wrote = True
 
-    def __len__(self) -> int:
+    def __len__(self):
         return len(self.array)
 
-    def __int__(self) -> int:
+    def __int__(self):
         return int(self._on_host())
 
-    def _on_host(self) -> Any:
+    def _on_host(self):
         return self.array.get() if hasattr(self.array, "get") else self.array.asnumpy()
 
 
 class Late(Lent):
     """An array of a simulated device that programs write by the device's work."""
 
-    def __init__(self, backend: SimulatedBackend, array: Any) -> None:
+    def __init__(self, backend, array):
         super().__init__(array)
         self.backend = backend
 
     @property
-    def flags(self) -> Any:
+    def flags(self):
         return self.array.flags
 
-    def __getitem__(self, key: Any) -> Late:
+    def __getitem__(self, key):
         return Late(self.backend, self.array[key])
 
-    def __setitem__(self, key: Any, value: Any) -> None:
+    def __setitem__(self, key, value):
         self.backend.compute(operator.setitem, self.array, key, value)
         Lent.wrote = True
 
-    def _on_host(self) -> Any:
+    def _on_host(self):
         self.backend.finish(None)
         return self.array.copy()
 
@@ -305,24 +286,24 @@ class _Controls(SimulatedBackend):
         "allocate_host": ("host_allocation", "host_allocations"),
     }
 
-    def __init__(self, backend: Any) -> None:
+    def __init__(self, backend):
         super().__init__(0)
         self._backend = backend
         for name in self._METHODS:
             setattr(backend, name, self._watched(name))
 
-    def close(self) -> None:
+    def close(self):
         for name in self._METHODS:
             delattr(self._backend, name)
 
-    def synchronize(self) -> None:
+    def synchronize(self):
         self._backend.synchronize()
 
-    def _watched(self, name: str) -> Any:
+    def _watched(self, name):
         real = getattr(self._backend, name)
         kind, counter, *of_bytes = self._METHODS[name]
 
-        def watched(*args: Any, **keywords: Any) -> Any:
+        def watched(*args, **keywords):
             # Both buffers of a copy have the same length.
             nbytes = getattr(args[0], "nbytes", 0)
             with self._lock.held:

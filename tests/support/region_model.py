@@ -5,9 +5,6 @@ that hold it, and it has the ranges of all loans. It was written from the specif
 the code that it is compared with.
 """
 
-from __future__ import annotations
-
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,23 +15,23 @@ Cells = NDArray[np.intp]
 
 # The host and the accelerators.
 CPU, GPU, FAR = "cpu", "gpu", "far"
-NOBODY: frozenset[str] = frozenset()
+NOBODY = frozenset()
 # Whether what lies beside a part comes to the host with it, as in small memories.
 SMALL = False
 # Whether the host and the accelerator have one memory, so that nothing is copied or becomes stale.
 ONE = False
 
 
-def reach(cells: Cells) -> range:
+def reach(cells):
     """Return the hull of elements: the range from the first to the last in the memory."""
     return range(int(cells.min()), int(cells.max()) + 1) if cells.size else range(0)
 
 
-def overlap(one: range, other: range) -> bool:
+def overlap(one, other):
     return bool(one) and bool(other) and one.start < other.stop and other.start < one.stop
 
 
-def runs(elements: Iterable[int], of: Sequence[object] | None = None) -> int:
+def runs(elements, of=None):
     """Count the contiguous pieces, in each of which `of` has one value."""
     found = set(elements)
     return sum(
@@ -43,7 +40,7 @@ def runs(elements: Iterable[int], of: Sequence[object] | None = None) -> int:
     )
 
 
-def head_of(holders: Sequence[frozenset[str]], accelerator: str) -> str:
+def head_of(holders, accelerator):
     """Return the name of the head of at least one element, for the host and an accelerator."""
     if not any(holders):
         return "UNINITIALIZED"
@@ -103,18 +100,18 @@ class Plan:
     revoked: list[Loan] = field(default_factory=list)
 
     @property
-    def copied(self) -> list[int]:
+    def copied(self):
         """The elements that are copied between the sides. The source counts as the host."""
         if ONE:
             return []
         return self.stale + self.rest + (self.filled if self.side != CPU else [])
 
-    def moved(self, *, pushed: bool = False) -> dict[str, list[int]]:
+    def moved(self, *, pushed=False):
         """Return the elements that are copied in each direction: from the nearest holder.
 
         An asynchronous upload takes from the host what that holds.
         """
-        directions: dict[str, list[int]] = {"upload": [], "download": [], "peer": []}
+        directions = {"upload": [], "download": [], "peer": []}
         for element in self.copied:
             holders = self.before[element]
             kind = "upload" if holders <= {CPU} or (pushed and CPU in holders) else "peer"
@@ -133,49 +130,49 @@ class Memory:
     `foreign`: the sides that are adopted arrays, and therefore never leave.
     """
 
-    def __init__(self, values: list[int], *, source: bool = False) -> None:
+    def __init__(self, values, *, source=False):
         self.values = values
         self.holders = [NOBODY] * len(values)
         self.source = source
-        self.exposed: dict[str, set[int]] = {CPU: set(), GPU: set(), FAR: set()}
+        self.exposed = {CPU: set(), GPU: set(), FAR: set()}
         self.owned = False
-        self.foreign: set[str] = set()
-        self.borrows: list[Loan] = []
-        self.aliases: list[Loan] = []
+        self.foreign = set()
+        self.borrows = []
+        self.aliases = []
 
     @property
-    def size(self) -> int:
+    def size(self):
         """The number of elements."""
         return len(self.values)
 
     @property
-    def untouched(self) -> bool:
+    def untouched(self):
         """Whether the first access makes one side the holder of all elements."""
         return not self.source and not any(self.holders)
 
     @property
-    def lent(self) -> list[Loan]:
+    def lent(self):
         """The aliases that become stale when everything is replaced: those of any element."""
         return [alias for alias in self.aliases if alias.hull]
 
-    def head(self, cells: Cells, accelerator: str = GPU) -> str:
+    def head(self, cells, accelerator=GPU):
         """Return the name of the head of the hull of elements."""
         return head_of([self.holders[element] for element in reach(cells)], accelerator)
 
-    def sticky(self, side: str, element: int) -> bool:
+    def sticky(self, side, element):
         """Tell whether an alias or untracked code may write an element on a side at any time."""
         return element in self.exposed[side] or any(
             alias.side == side and element in alias.hull for alias in self.aliases
         )
 
-    def joined(self, element: int, side: str) -> frozenset[str]:
+    def joined(self, element, side):
         """Return the holders of an element after a copy to a side for reading."""
         holders = self.holders[element]
         if any(self.sticky(holder, element) for holder in holders):
             return holders
         return frozenset({side}) if self.sticky(side, element) else holders | {side}
 
-    def plan(self, side: str, intent: str, cells: Cells) -> Plan:
+    def plan(self, side, intent, cells):
         """Return the effects of an access to the elements of a Blob or view. Changes nothing."""
         hull = reach(cells)
         plan = Plan(side, intent, hull, list(self.holders))
@@ -207,7 +204,7 @@ class Memory:
         ]
         return plan
 
-    def bring_rest(self, plan: Plan) -> None:
+    def bring_rest(self, plan):
         """Let an access bring the elements beside its hull that are where those at its ends are."""
         for end, beside in (
             (plan.hull.start, range(plan.hull.start - 1, -1, -1)),
@@ -224,7 +221,7 @@ class Memory:
                     (plan.filled if self.source else plan.zeroed).append(element)
                     plan.after[element] = frozenset({plan.side})
 
-    def commit(self, plan: Plan) -> None:
+    def commit(self, plan):
         """Apply a plan."""
         for element, holders in plan.after.items():
             self.holders[element] = holders
@@ -234,13 +231,13 @@ class Memory:
                     exposed -= set(plan.hull)
         self.take_back(plan.revoked)
 
-    def take_back(self, loans: Iterable[Loan]) -> None:
+    def take_back(self, loans):
         """Revoke the write permission of loans permanently."""
         for loan in loans:
             loan.writeable = False
         self.borrows = [borrow for borrow in self.borrows if borrow.writeable]
 
-    def adopt(self, side: str) -> None:
+    def adopt(self, side):
         """Replace one side by another array. The caller sets the values."""
         self.take_back([*self.borrows, *(alias for alias in self.aliases if alias.revocable)])
         self.holders = [frozenset({side})] * self.size
@@ -250,7 +247,7 @@ class Memory:
         # Aliases of that side are over the old buffer, which is no longer part of the memory.
         self.aliases = [alias for alias in self.aliases if alias.side != side and not ONE]
 
-    def evict(self, side: str, hull: range) -> list[int]:
+    def evict(self, side, hull):
         """Let a side hold nothing of a range; return what is copied to the host before."""
         alone = frozenset({side})
         copied = [element for element in hull if self.holders[element] == alone]
@@ -259,10 +256,10 @@ class Memory:
             self.holders[element] = frozenset({CPU}) if held == alone else held - alone
         return copied
 
-    def writable(self, loan: Loan, element: int) -> bool:
+    def writable(self, loan, element):
         """Tell whether a write through a loan changes the newest contents."""
         return ONE or self.holders[element] == {loan.side}
 
-    def shows(self, loan: Loan, element: int) -> bool:
+    def shows(self, loan, element):
         """Tell whether a loan shows the newest contents."""
         return ONE or loan.side in self.holders[element]

@@ -7,21 +7,16 @@ thousands of random programs instead of hundreds. ``pytest -m ""`` runs both.
 An environment variable that sets a number applies to both tiers: nothing is left out then.
 """
 
-from __future__ import annotations
-
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
-from hypothesis.strategies import SearchStrategy
 
 # The number of tests for the programs of the long tier, so that processes can share them.
 BATCHES = 4
 
 
-def programs(short: int, long: int, *, variable: str) -> pytest.MarkDecorator:
+def programs(short, long, *, variable):
     """Parametrise a test with the ``numbers`` that random programs are made from.
 
     `short`: the number of programs in the short tier.
@@ -45,9 +40,7 @@ def programs(short: int, long: int, *, variable: str) -> pytest.MarkDecorator:
     )
 
 
-def amount(
-    name: str, short: float, long: float, *, variable: str | None = None
-) -> pytest.MarkDecorator:
+def amount(name, short, long, *, variable=None):
     """Parametrise a test with an amount: `short`, and in the long tier `long`.
 
     `name`: the parameter, such as a number of seconds or of hypothesis's examples.
@@ -60,13 +53,7 @@ def amount(
     return pytest.mark.parametrize(name, [short, pytest.param(long, marks=pytest.mark.long)])
 
 
-def representatives(
-    values: Iterable[Any],
-    short: Mapping[str, str],
-    *,
-    name: Callable[[Any], str] = str,
-    several: bool = False,
-) -> list[Any]:
+def representatives(values, short, *, name=str, several=False):
     """Return parameters for a test: a few for both tiers, the others for the long tier.
 
     `values`: All values.
@@ -83,14 +70,14 @@ def representatives(
     ]
 
 
-def drawn(*strategies: SearchStrategy[Any], short: int, long: int) -> Callable[[Any], Any]:
+def drawn(*strategies, short, long):
     """Call a test with hypothesis's examples: `short` of them, and `long` in the long tier.
 
     Replaces ``@given``, for tests without fixtures.
     """
 
-    def decorate(test: Callable[..., None]) -> Callable[..., None]:
-        def run(examples: int) -> None:
+    def decorate(test):
+        def run(examples):
             settings(max_examples=examples)(given(*strategies)(test))()
 
         # Hypothesis and pytest show this name and module.
@@ -110,6 +97,6 @@ _DTYPES = {
 }
 
 
-def dtypes(names: Collection[str]) -> list[Any]:
+def dtypes(names):
     """Return names of dtypes for a test. The short tier has one of each kind."""
     return representatives(names, {one: _DTYPES[one] for one in _DTYPES if one in names})

@@ -5,16 +5,12 @@ tensors of the host, so its functions compute at once, in no order of streams: u
 for them. Work on PyTorch's streams is launched with `cupy_model.launch`.
 """
 
-from __future__ import annotations
-
 import types
-from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import pytest
 import torch
-from cuda_model import Machine, _streams
+from cuda_model import _streams
 
 from syncblob.arrays import dlpack_capsules
 from syncblob.calls.torch import tensors
@@ -25,11 +21,11 @@ class Stream:
 
     stream_id = 3
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine):
         self._machine = machine
         self.ptr = machine.streamCreateWithPriority(1, 0)
 
-    def is_capturing(self) -> bool:
+    def is_capturing(self):
         """Return whether a graph is being captured on it."""
         return bool(self._machine.streamIsCapturing(self.ptr))
 
@@ -42,13 +38,13 @@ class Streams:
     `cached`: the bytes that PyTorch's allocator keeps.
     """
 
-    def __init__(self) -> None:
-        self.current: dict[int, Any] = {}
+    def __init__(self):
+        self.current = {}
         self.exports = 0
         self.cached = 0
 
     @contextmanager
-    def stream(self, stream: Any) -> Iterator[None]:
+    def stream(self, stream):
         """Make a stream of the model PyTorch's current one, as `torch.cuda.stream` does."""
         known = _streams.get(0 if stream is None else stream.ptr)
         index = 0 if known is None else known.device
@@ -59,9 +55,9 @@ class Streams:
             self.current = before
 
     @contextmanager
-    def graph(self, stream: Any, mode: int) -> Iterator[list[Any]]:
+    def graph(self, stream, mode):
         """Capture a graph on a stream, as `torch.cuda.graph` does; yield a list for the graph."""
-        made: list[Any] = []
+        made = []
         with self.stream(stream):
             stream.begin_capture(mode)
             try:
@@ -69,31 +65,31 @@ class Streams:
             finally:
                 made.append(stream.end_capture())
 
-    def current_stream(self, index: int) -> Any:
+    def current_stream(self, index):
         """Return the current stream. The number of one that is not PyTorch's is its address."""
         current = self.current.get(index)
         own = isinstance(current, Stream)
         return current if own else types.SimpleNamespace(stream_id=self.pointer(index))
 
-    def pointer(self, index: int) -> int:
+    def pointer(self, index):
         """Return the pointer of the current stream of a device."""
         current = self.current.get(index)
         return 0 if current is None else int(current.ptr)
 
 
 @contextmanager
-def installed() -> Iterator[Streams]:
+def installed():
     """Make PyTorch use CUDA devices, as far as syncblob can tell."""
     import cupy  # the model, if it is installed
 
     streams = Streams()
     imported = tensors._of_capsule
 
-    def of_capsule(capsule: Any) -> torch.Tensor:
+    def of_capsule(capsule):
         streams.exports += 1
         return imported(dlpack_capsules.edit(capsule, device=(1, 0)))
 
-    def capturing() -> bool:
+    def capturing():
         # Of the legacy stream, CUDA says that it would depend on a capture, if one is blocking.
         current = streams.current.get(cupy.cuda.runtime.getDevice())
         return bool((current or cupy.cuda.Stream.null).is_capturing())

@@ -7,6 +7,7 @@ import weakref
 
 import numpy as np
 import pytest
+from call_texts import functions
 from made_blobs import CPU, GPU, NONE, PAIR, SPLIT, SYNCED, blob_in, is_over, values
 
 import syncblob
@@ -194,18 +195,16 @@ def test_zero_grad_sets_diff_to_zero_and_keeps_the_gradient_over_it(set_to_none)
 # --- Blobs that a graph keeps --------------------------------------------------------------------
 
 
-REMEMBERED = {
-    "mul": torch.mul,
-    "div": torch.div,
-    "addcmul": lambda blob, w: torch.addcmul(w, blob, w),
-    "linear": torch.nn.functional.linear,
-    "of a transposed Blob": lambda blob, w: torch.mm(blob.T, w),
-    "of a reversed Blob": lambda blob, w: torch.mul(blob[::-1], w),
-    "of a const Blob": lambda blob, w: torch.mul(blob.const, w**2),
-    "after a text": lambda blob, w: torch.einsum("ij,kj->ik", blob, w),
-    "a list": lambda blob, w: torch.linalg.multi_dot([w, blob.T]),
-    "the other way": lambda blob, w: w * blob,
-}
+# Of a transposed, a reversed and a const Blob, too, after a text, in a list, and the other way.
+REMEMBERED = functions(
+    """
+    torch.mul(blob, w); torch.div(blob, w); torch.addcmul(w, blob, w); F.linear(blob, w);
+    torch.mm(blob.T, w); torch.mul(blob[::-1], w); torch.mul(blob.const, w**2);
+    torch.einsum('ij,kj->ik', blob, w); torch.linalg.multi_dot([w, blob.T]); w * blob
+    """,
+    "blob, w",
+    globals(),
+)
 
 
 @pytest.mark.parametrize("function", REMEMBERED.values(), ids=REMEMBERED)

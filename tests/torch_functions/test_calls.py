@@ -1,7 +1,5 @@
 """Blobs as arguments of torch's functions: sides, devices, writes and errors."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np
@@ -57,13 +55,9 @@ def test_a_view_is_written_and_the_rest_of_the_memory_is_not():
 @pytest.mark.parametrize("head", [NONE, CPU, GPU, SYNCED])
 @pytest.mark.parametrize(
     "backwards",
-    [
-        lambda a: a[::-1],
-        lambda a: a[:, ::-1],
-        lambda a: a[::-1, 1:],
-        np.rot90,
-        lambda a: a[:1][::-1],
-    ],
+    functions(
+        "a[::-1]; a[:, ::-1]; a[::-1, 1:]; np.rot90(a); a[:1][::-1]", "a", globals()
+    ).values(),
 )
 def test_negative_strides_are_written_through_copies(dtype, head, backwards):
     blob = blob_in(head, dtype)
@@ -99,14 +93,17 @@ def test_a_failure_leaves_an_out_with_negative_strides_as_it_was():
 
 
 # Functions that write the elements of a tensor or Blob into another in reverse order.
-REVERSING = [
-    lambda target, x, index: torch.ops.aten.index_put_(target, [index], x),
-    lambda target, x, index: torch.ops.aten.scatter_(target, 0, index, x),
-    lambda target, x, index: torch.take(x, index, out=target),
-]
+REVERSING = functions(
+    """
+    torch.ops.aten.index_put_(target, [index], x); torch.ops.aten.scatter_(target, 0, index, x);
+    torch.take(x, index, out=target)
+    """,
+    "target, x, index",
+    globals(),
+)
 
 
-@pytest.mark.parametrize("write", REVERSING, ids=["index_put_", "scatter_", "out="])
+@pytest.mark.parametrize("write", REVERSING.values(), ids=REVERSING)
 def test_a_blob_and_a_tensor_over_the_same_elements_are_kept_apart(write):
     blob, reverse = Blob(100), torch.arange(99, -1, -1)
     tensor = blob.to_torch()
@@ -344,9 +341,7 @@ def test_matrices_by_position_are_no_output():
 def test_what_asks_for_no_element_moves_nothing():
     blob = blob_in(GPU)
     with syncblob.no_transfers():
-        assert not torch.is_conj(blob)
-        assert not torch.is_neg(blob)
-        assert not torch.is_inference(blob)
+        assert not any((torch.is_conj(blob), torch.is_neg(blob), torch.is_inference(blob)))
         assert torch.get_device(blob) == -1
         assert torch.is_same_size(blob, blob)
         assert torch.result_type(blob, 1) is torch.float32

@@ -10,6 +10,7 @@ import pytest
 from call_texts import functions
 from in_threads import in_threads
 from made_blobs import CPU, GPU, PAIR, SYNCED, blob_in, values
+from other_processes import forked
 
 import syncblob
 from syncblob import Blob, Head, StaleAliasWarning, record_transfers
@@ -97,11 +98,7 @@ def test_reading_on_the_host_ends_no_borrow_of_it():
     assert torch.clone(blob).tolist()[0] == [9] * 3
 
 
-PARTS = {
-    "all of it": lambda blob: blob,
-    "a part": lambda blob: blob[1:],
-    "a column": lambda b: b.T[1],
-}
+PARTS = functions("b; b[1:]; b.T[1]", "b", globals())
 
 
 @pytest.mark.parametrize("part", PARTS.values(), ids=PARTS)
@@ -126,13 +123,14 @@ def test_a_kept_tensor_is_used_again_after_a_download(simulated, part, aliased):
 
 # --- calls that make aliases ---------------------------------------------------------------------
 
-VIEWS = {
-    "reshape": lambda b: torch.reshape(b, (3, 2)),
-    "by name": lambda b: torch.reshape(input=b, shape=(3, 2)),
-    "flatten": torch.flatten,
-    "a tuple": lambda b: torch.split(b, 1)[0],
-    "itself": torch.real,
-}
+VIEWS = functions(
+    """
+    torch.reshape(b, (3, 2)); torch.reshape(input=b, shape=(3, 2)); torch.flatten(b);
+    torch.split(b, 1)[0]; torch.real(b)
+    """,
+    "b",
+    globals(),
+)
 
 
 @pytest.mark.parametrize("view", VIEWS.values(), ids=VIEWS)
@@ -349,11 +347,12 @@ def test_threads_share_what_a_blob_keeps():
 def test_a_kept_tensor_is_good_in_the_child_of_a_fork():
     blob = blob_in(CPU)
     warm(blob)
-    child = os.fork()
-    if child == 0:  # pragma: no cover  # in the child
+
+    def work():  # pragma: no cover  # in the child
         blob[...] = 5
-        os._exit(torch.clone(blob).tolist() != [[5] * 3] * 2)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        return torch.clone(blob).tolist() == [[5] * 3] * 2
+
+    forked(work)
     assert torch.clone(blob).tolist() == values().tolist()
 
 

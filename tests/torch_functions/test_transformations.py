@@ -1,7 +1,5 @@
 """torch.compile, torch.func and torch.jit: their results with Blobs, and their errors."""
 
-from __future__ import annotations
-
 import pytest
 from made_blobs import CPU, GPU, SYNCED, blob_in, values
 

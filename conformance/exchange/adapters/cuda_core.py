@@ -8,16 +8,7 @@ GROUP = "torch"
 ADVICE = "It takes no simulated device, whose DLPack id is not 0: pass `b.cpu`."
 REASONS = {"StridedMemoryView.from_dlpack(b, -1)": "It takes only the DLPack id 0 on the host."}
 TAKES = ["StridedMemoryView.from_dlpack(b, -1)", "StridedMemoryView.from_dlpack(b.cpu, -1)"]
+BACK = "np.from_dlpack(x)"
+WRITE = "np.from_dlpack(x)[...] = 1"
+MAKE = "StridedMemoryView.from_dlpack(array, -1)"
 OPERATORS = False
-
-
-def back(x):
-    return np.from_dlpack(x)
-
-
-def write(x):
-    np.from_dlpack(x)[...] = 1
-
-
-def make(array):
-    return StridedMemoryView.from_dlpack(array, -1)

@@ -6,6 +6,7 @@ from dpctl.memory import MemoryUSMShared
 REQUIRES = ["dpctl==0.22.1", "intel-opencl-rt==2026.2.0", "numpy==2.4.6"]
 GROUP = "sycl"
 TAKES = ["copied(b)", "copied(np.asarray(b))"]
+BACK = "back(x)"
 OPERATORS = False
 REASONS = {"copied(b)": "It takes buffers, and a Blob is none."}
 ADVICE = "`copied(b)` is `MemoryUSMShared(b.nbytes).copy_from_host(b)`."

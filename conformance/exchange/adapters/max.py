@@ -11,16 +11,7 @@ REASONS = {
     "a read-only ndarray it makes a copy."
 }
 TAKES = ["Buffer.from_dlpack(b)", "Buffer.from_numpy(np.asarray(b))"]
+BACK = "x.to_numpy()"
+WRITE = "x.to_numpy()[...] = 1"
+MAKE = "Buffer.from_numpy(array)"
 OPERATORS = False
-
-
-def back(x):
-    return x.to_numpy()
-
-
-def write(x):
-    x.to_numpy()[...] = 1
-
-
-def make(array):
-    return Buffer.from_numpy(array)

@@ -7,7 +7,9 @@ REQUIRES = ["mlx[cpu]==0.32.4", "numpy==2.4.6"]
 GROUP = "jax"
 ADVICE = "`x[...] = value` makes new memory for `x`, which a Blob that shared it does not see."
 TAKES = ["mx.array(b)"]
-ASSIGNS = True
+BACK = "back(x)"
+WRITE = "x[...] = 1"
+MAKE = "mx.array(array)"
 
 
 def back(x):
@@ -16,6 +18,3 @@ def back(x):
 
         return np.array(x.view(mx.uint16)).view(ml_dtypes.bfloat16)
     return np.array(x)
-
-
-make = mx.array

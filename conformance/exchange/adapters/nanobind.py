@@ -9,8 +9,7 @@ from conformance.exchange.extensions import built
 REQUIRES = ["nanobind==3.1.0", "numpy==2.4.6"]
 GROUP = "torch"
 TAKES = ["extension.array(b)", "extension.const_array(b)"]
-ASSIGNS = True
-
+WRITE = "x[...] = 1"
 ADVICE = "`array` takes a `nb::ndarray<>`, and `const_array` a `nb::ndarray<nb::ro>`."
 REASONS = {
     "extension.const_array(b)": "It says so of any BufferError, here that of a negative stride."

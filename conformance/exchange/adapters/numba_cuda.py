@@ -9,12 +9,7 @@ from numba import cuda
 REQUIRES = ["numba==0.68.1", "numpy==2.4.6"]
 GROUP = "tables"
 TAKES = ["cuda.to_device(b)"]
-ASSIGNS = True
+BACK = "x.copy_to_host()"
+WRITE = "x[...] = 1"
+MAKE = "cuda.to_device(array)"
 OPERATORS = False
-
-
-def back(x):
-    return x.copy_to_host()
-
-
-make = cuda.to_device

@@ -5,6 +5,5 @@ import numpy as np
 REQUIRES = ["numpy==2.4.6"]
 GROUP = "tables"
 TAKES = ["np.asarray(b)", "np.array(b)", "np.from_dlpack(b)"]
-ASSIGNS = True
-
-make = np.asarray
+WRITE = "x[...] = 1"
+MAKE = "np.asarray(array)"

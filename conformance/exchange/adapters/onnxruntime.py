@@ -10,12 +10,7 @@ TAKES = [
     "OrtValue.ortvalue_from_numpy(b)",
     "OrtValue.ortvalue_from_numpy(np.asarray(b))",
 ]
+BACK = "x.numpy()"
+MAKE = "OrtValue.ortvalue_from_numpy(array)"
 REASONS = {"OrtValue.ortvalue_from_numpy(b)": "It takes arrays by their type, ndarray."}
 OPERATORS = False
-
-
-def back(x):
-    return x.numpy()
-
-
-make = OrtValue.ortvalue_from_numpy

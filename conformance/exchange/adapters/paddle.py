@@ -15,6 +15,9 @@ REASONS = {
     "b == x": "It takes uint16 for bfloat16.",
 }
 TAKES = ["paddle.to_tensor(b)", "paddle.from_dlpack(b)"]
+BACK = "back(x)"
+WRITE = "x.fill_(1)"
+MAKE = "paddle.to_tensor(array)"
 
 
 def back(x):
@@ -23,10 +26,3 @@ def back(x):
 
         return x.numpy().view(ml_dtypes.bfloat16)
     return x.numpy()
-
-
-def write(x):
-    x.fill_(1)
-
-
-make = paddle.to_tensor

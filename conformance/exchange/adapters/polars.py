@@ -5,6 +5,8 @@ import polars as pl
 REQUIRES = ["polars==2.1.0", "numpy==2.4.6"]
 GROUP = "tables"
 TAKES = ["pl.Series(b)", "pl.DataFrame({'x': b})", "pl.DataFrame(b)"]
+BACK = "back(x)"
+MAKE = "pl.Series(array)"
 ADVICE = (
     "Its operators and `DataFrame` take arrays of two axes by their type: pass `np.asarray(b)`."
 )
@@ -20,6 +22,3 @@ def back(x):
     if isinstance(x, pl.DataFrame) and x.columns == ["x"]:
         x = x["x"]
     return x.to_numpy()
-
-
-make = pl.Series

@@ -8,8 +8,7 @@ from conformance.exchange.extensions import built
 REQUIRES = ["pybind11==3.1.0", "numpy==2.4.6"]
 GROUP = "torch"
 TAKES = ["extension.array(b)", "extension.array(np.asarray(b))", "extension.ensured(b)"]
-ASSIGNS = True
-
+WRITE = "x[...] = 1"
 ADVICE = "`array` takes a `py::array`, and `ensured` calls `py::array::ensure`."
 REASONS = {"extension.array(b)": "It takes arrays by their type, ndarray."}
 SOURCE = """

@@ -10,13 +10,7 @@ REASONS = {"cl.array.to_device(queue, b)": "It takes buffers, and a Blob is none
 # The compiler of PoCL 3.0, the newest on PyPI, does not know all CPUs, and operators compile.
 OPERATORS = False
 TAKES = ["cl.array.to_device(queue, b)", "cl.array.to_device(queue, np.asarray(b))"]
+BACK = "x.get()"
+MAKE = "cl.array.to_device(queue, array)"
 platforms = [x for x in cl.get_platforms() if "Portable" in x.name] or cl.get_platforms()
 queue = cl.CommandQueue(cl.Context(platforms[0].get_devices()[:1]))
-
-
-def back(x):
-    return x.get()
-
-
-def make(array):
-    return cl.array.to_device(queue, array)

@@ -7,7 +7,4 @@ REQUIRES = ["safetensors==0.8.0", "numpy==2.4.6"]
 GROUP = "tables"
 ADVICE = "It ignores strides: pass `np.ascontiguousarray(b)`."
 TAKES = ["save({'x': b})", "save({'x': np.asarray(b)})"]
-
-
-def back(x):
-    return load(x)["x"]
+BACK = "load(x)['x']"

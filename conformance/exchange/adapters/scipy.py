@@ -6,10 +6,5 @@ from scipy import ndimage, sparse
 REQUIRES = ["scipy==1.17.1", "numpy==2.4.6"]
 GROUP = "tables"
 TAKES = ["ndimage.shift(b, 0, order=0)", "sparse.coo_array(b)"]
-
-
-def back(x):
-    return x.toarray() if sparse.issparse(x) else np.asarray(x)
-
-
-make = sparse.coo_array
+BACK = "x.toarray() if sparse.issparse(x) else np.asarray(x)"
+MAKE = "sparse.coo_array(array)"

@@ -10,8 +10,7 @@ TAKES = [
     "FunctionTransformer(validate=True).fit_transform(b)",
     "StandardScaler(copy=False, with_mean=False, with_std=False).fit_transform(b)",
 ]
-ASSIGNS = True
-
+WRITE = "x[...] = 1"
 REASONS = {
     "StandardScaler(copy=False, with_mean=False, with_std=False).fit_transform(b)": "It converts the "
     "dtype twice, and a view with gaps is gathered anew for each conversion."

@@ -6,6 +6,8 @@ import taichi as ti
 REQUIRES = ["taichi==1.7.4", "numpy==2.4.6"]
 GROUP = "taichi"
 TAKES = ["ndarray(np.asarray(b))", "ndarray(b)", "np.asarray(b)"]
+BACK = "x if isinstance(x, np.ndarray) else x.to_numpy()"
+WRITE = "write(x)"
 ADVICE = "Its kernels write into read-only arrays: pass `np.asarray(b.cpu)` if they write."
 REASONS = {"ndarray(b)": "It takes arrays by their type, ndarray."}
 OPERATORS = False
@@ -16,10 +18,6 @@ def ndarray(b):
     made = ti.ndarray(getattr(ti, str(np.dtype(b.dtype)).replace("bool", "u1")), b.shape)
     made.from_numpy(b)
     return made
-
-
-def back(x):
-    return x if isinstance(x, np.ndarray) else x.to_numpy()
 
 
 @ti.kernel

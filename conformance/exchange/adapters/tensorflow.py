@@ -10,13 +10,8 @@ TAKES = [
     "tf.constant(b)",
     "tf.experimental.dlpack.from_dlpack(b.__dlpack__())",
 ]
+BACK = "np.asarray(memoryview(x)) if x.dtype != tf.bfloat16 else x.numpy()"
+MAKE = "tf.constant(array)"
 ADVICE = (
     "It assumes that shared memory never changes: pass `b.copy()` if the Blob is written meanwhile."
 )
-
-
-def back(x):
-    return np.asarray(memoryview(x)) if x.dtype != tf.bfloat16 else x.numpy()
-
-
-make = tf.constant

@@ -5,13 +5,7 @@ import tensorstore as ts
 REQUIRES = ["tensorstore==0.1.86", "numpy==2.4.6"]
 GROUP = "tables"
 TAKES = ["ts.array(b)"]
-ASSIGNS = True
-
+BACK = "x.read().result()"
+WRITE = "x[...] = 1"
+MAKE = "ts.array(array)"
 OPERATORS = False
-
-
-def back(x):
-    return x.read().result()
-
-
-make = ts.array

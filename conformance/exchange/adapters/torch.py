@@ -11,6 +11,9 @@ REASONS = {
     "x + b": "PyTorch does not add these dtypes. Beside an ndarray NumPy does, and returns an ndarray."
 }
 TAKES = ["torch.from_dlpack(b)", "torch.as_tensor(b)", "torch.tensor(b)"]
+BACK = "back(x)"
+WRITE = "x.fill_(1)"
+MAKE = "make(array)"
 
 
 def back(x):
@@ -19,10 +22,6 @@ def back(x):
 
         return x.view(torch.uint16).numpy().view(ml_dtypes.bfloat16)
     return x.numpy()
-
-
-def write(x):
-    x.fill_(1)
 
 
 def make(array):

@@ -6,6 +6,5 @@ import xarray as xr
 REQUIRES = ["xarray==2026.9.0", "numpy==2.4.6"]
 GROUP = "tables"
 TAKES = ["xr.DataArray(b)", "xr.Variable([*'xy'][:b.ndim], b)"]
-ASSIGNS = True
-
-make = xr.DataArray
+WRITE = "x[...] = 1"
+MAKE = "xr.DataArray(array)"

@@ -46,7 +46,8 @@ making: Lock = Lock()
 _new = object.__new__
 
 # Stands for the memory of an untouched Blob.
-NO_MEMORY: Any = object()
+# False, as None is.
+NO_MEMORY: Any = ()
 
 # The indices into `BlobCore.accessor_arrays`: the side, plus 2 for diff.
 HOST_DATA, GPU_DATA, HOST_DIFF, GPU_DIFF = range(4)
@@ -246,8 +247,7 @@ class BlobCore:
     @property
     def memory(self) -> SyncedMemory:
         """The memory of data, shared by views and Blobs that share data."""
-        held = self.known_memory
-        return self._make_memory() if held is None or held is NO_MEMORY else held
+        return self.known_memory or self._make_memory()
 
     @property
     def layout(self) -> Layout:
@@ -280,7 +280,7 @@ class BlobCore:
                     memory = SyncedMemory.adopting(
                         home.wrap(array), accelerator=accelerator, device=home
                     )
-                    layout = Layout(tuple(array.shape), array.dtype, home.strides(array))
+                    layout = Layout(tuple(array.shape), array.dtype)
                     origin = self.shortcut.buffer
                     if isinstance(origin, Place):
                         expose(memory, Side.HOST, origin)
@@ -336,7 +336,7 @@ class BlobCore:
         found: set[Any] = {self.home}
         diff = None if self.gradient is None else self.gradient.memory
         for memory in (self.known_memory, diff):
-            if memory is not None and memory is not NO_MEMORY:
+            if memory:
                 found |= memory._used()
         return found
 
@@ -352,7 +352,7 @@ class BlobCore:
     def _let_go(self, gone: Callable[[Shortcut], bool]) -> bool:
         """Drop arrays over windows that are gone, and return whether there were any."""
         held = self.known_memory
-        if held is None or held is NO_MEMORY:
+        if not held:
             return False
         if gone(self.shortcut):
             return if_free(making.held, self._drop, held, again=True) > 0
@@ -649,8 +649,8 @@ class BlobCore:
         memory: Any = self.known_memory
         if place > GPU_DATA:
             memory = self.diff_memory()
-        elif kept is None:
-            memory = self.memory
+        elif not memory:
+            memory = self._make_memory()
         layout = self.known_layout or self.layout
         side = self.accelerator_side(memory) if place & 1 else Side.HOST
         buffer = acquire(memory, side, CONST, layout, reason)

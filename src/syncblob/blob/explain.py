@@ -1,10 +1,11 @@
-"""The state of a Blob in words: the result of `Blob.explain`."""
+"""The state of a Blob in words and bars, and drawn for notebooks: the result of `Blob.explain`."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from syncblob._formatting import quantity, union
 from syncblob.blob.core import BlobCore, newest_side
@@ -20,18 +21,60 @@ if TYPE_CHECKING:
 # What other code may write, in the order in which it is listed.
 _LABELS = ("stale alias", "exposed", "alias")
 
-# The aliases of a side, and the ranges of bytes, that are described one by one.
+# The aliases of a side that are described one by one.
 _FEW = 8
+
+# The width of a bar of text, and its characters for all, some or none of the bytes.
+_CELLS = 40
+_BLOCKS, _PLAIN = "▓▒░", "#+."
+
+# From Okabe and Ito's palette, as in the timeline, where a transfer has its target's colour.
+_COLOURS = ("#D55E00", "#0072B2", "#009E73")
+
+
+class Bar(NamedTuple):
+    """Ranges of a memory, which are filled in a bar from its first byte to its last."""
+
+    label: str
+    ranges: list[tuple[int, int]]
+    nbytes: int
+    colour: str = "currentColor"
+
+    def __str__(self) -> str:
+        """Return a line of blocks, each for an equal share of the bytes."""
+        text = ""
+        for cell in range(_CELLS):
+            low, high = cell * self.nbytes, (cell + 1) * self.nbytes
+            parts = [(max(x * _CELLS, low), min(y * _CELLS, high)) for x, y in self.ranges]
+            filled = sum(stop - start for start, stop in parts if start < stop)
+            text += _BLOCKS[0 if filled == self.nbytes else 1 if filled else 2]
+        return text
+
+    def drawing(self) -> str:
+        """Return HTML without scripts, styles or ids, so that a page can contain many."""
+        filled = "".join(
+            f"<rect x='{100 * start / self.nbytes:.6g}%' height='12' "
+            f"width='{100 * (stop - start) / self.nbytes:.6g}%'>"
+            f"<title>bytes {start} to {stop}</title></rect>"
+            for start, stop in self.ranges
+        )
+        return (
+            f"<div>{self.label}</div><svg role='img' aria-label='{self.label}' width='100%' "
+            "height='12' style='display:block;overflow:visible;margin:3px 0'>"
+            "<rect width='100%' height='12' fill='currentColor' fill-opacity='.1'/>"
+            # A stroke of the same colour keeps even one byte of a gigabyte visible.
+            f"<g fill='{self.colour}' stroke='{self.colour}'>{filled}</g></svg>"
+        )
 
 
 class Explanation:
     """The result of `Blob.explain`: rows of a label and a text, printed as a table.
 
-    It is a snapshot, which does not change with the Blob. `title` has name, shape and dtype, `rows`
-    has labels and texts.
+    `draw` draws it for a notebook. It is a snapshot, which does not change with the Blob. `title`
+    has name, shape and dtype, `rows` has labels and texts.
     """
 
-    __slots__ = ("rows", "title")
+    __slots__ = ("_bars", "rows", "title")
 
     def __init__(self, blob: BlobCore) -> None:
         const = ", const" if blob.readonly else ""
@@ -40,7 +83,8 @@ class Explanation:
         self.title: str = (
             f"Blob{named} of shape {blob.shape}, {blob.dtype.name}, {blob.nbytes} bytes{const}"
         )
-        head, *rows = _rows(blob, memory)
+        self._bars: list[Bar] = _bars(blob, memory)
+        head, *rows = _rows(blob, memory, self._bars)
         self.rows: list[tuple[str, str]] = [
             head,
             ("device", f"{blob.device}, where operations run"),
@@ -54,25 +98,76 @@ class Explanation:
         if diff is None:
             self.rows.append(("diff", "not created"))
         else:
-            self.rows += [(f"diff {label}", text) for label, text in _rows(blob, diff)]
+            bars = _bars(blob, diff)
+            self.rows += [(f"diff {label}", text) for label, text in _rows(blob, diff, bars)]
+            self._bars += [bar._replace(label=f"diff {bar.label}") for bar in bars]
 
     def __str__(self) -> str:
-        """Return the table as text."""
-        width = max(len(label) for label, _ in self.rows)
-        return "\n".join([self.title, *(f"  {x:<{width}}  {text}" for x, text in self.rows)])
+        """Return the table as text, in ASCII if standard output cannot encode block characters."""
+        text = f"{self.title}\n{self._table()}"
+        try:
+            _BLOCKS.encode(getattr(sys.stdout, "encoding", None) or "utf-8")
+        except UnicodeError:
+            return text.translate(str.maketrans(_BLOCKS, _PLAIN))
+        return text
 
     __repr__ = __str__
 
+    def _table(self) -> str:
+        width = max(len(label) for label, _ in self.rows)
+        return "\n".join(f"  {label:<{width}}  {text}" for label, text in self.rows)
 
-def _rows(blob: BlobCore, memory: SyncedMemory) -> Iterator[tuple[str, str]]:
+    def draw(self, values: str) -> str:
+        """Return HTML with the values of the Blob, its sides, and the table."""
+        from html import escape  # slow to import, and only notebooks need it
+
+        return (
+            f"<div style='max-width:52em'><strong>{escape(self.title)}</strong>"
+            f"<pre>{escape(values)}</pre>{''.join(bar.drawing() for bar in self._bars)}"
+            f"<details><summary>in words</summary><pre>{escape(self._table())}</pre></details>"
+            "<small>filled: newest contents, aliases, or this view</small></div>"
+        )
+
+
+def _bars(blob: BlobCore, memory: SyncedMemory) -> list[Bar]:
+    """Draw the newest contents and the aliases of each side, and the range of a view."""
+    nbytes, view = memory.nbytes, (blob.layout.start, blob.layout.stop)
+    if not nbytes:
+        return []
+    bars = []
+    for side in memory.all_sides:
+        name = side.name.lower()
+        bars.append(Bar(f"on the {name}", _newest(memory, side), nbytes, _COLOURS[min(side, 2)]))
+        lent = [(loan.start, min(loan.stop, nbytes)) for loan in _lent(memory, side)]
+        if ranges := union(x for x in lent if x[0] < x[1]):
+            bars.append(Bar(f"{name} aliases", ranges, nbytes))
+    if view != (0, nbytes):
+        bars.append(Bar("this view", [view], nbytes))
+    return bars
+
+
+def _newest(memory: SyncedMemory, side: Side) -> list[tuple[int, int]]:
+    alike = memory.alike(side)
+    runs = memory.spans.runs(0, memory.nbytes)
+    return union((run.start, run.stop) for run in runs if run.holders & alike)
+
+
+def _lent(memory: SyncedMemory, side: Side) -> list[Loan]:
+    """Return what other code may use."""
+    return [x for x in memory.loans.of(side) if x.exposed or x.kind is not BORROW]
+
+
+def _rows(blob: BlobCore, memory: SyncedMemory, bars: list[Bar]) -> Iterator[tuple[str, str]]:
     """Describe a memory of a Blob. Neither transfers nor synchronizes."""
     yield "head", _meaning_of_head(blob, memory)
     sides = memory.all_sides
     for side in sides:
         yield side.name.lower(), _contents(memory, side)
+    # They say nothing if all of them cover the whole memory.
+    if any(bar.ranges not in ([], [(0, memory.nbytes)]) for bar in bars):
+        yield from ((bar.label, str(bar)) for bar in bars)
     for side in sides:
-        loans = [x for x in memory.loans.of(side) if x.exposed or x.kind is not BORROW]
-        described = sorted(_describe_loan(memory, side, loan) for loan in loans)
+        described = sorted(_describe_loan(memory, side, loan) for loan in _lent(memory, side))
         for rank, _, _, text in described[:_FEW]:
             yield _LABELS[rank], text
         if len(described) > _FEW:
@@ -149,21 +244,14 @@ def _contents(memory: SyncedMemory, side: Side) -> str:
     if not windows:
         return f"{where}no memory"
     nbytes = sum(window.nbytes for window in windows)
-    alike = memory.alike(side)
-    runs = memory.spans.runs(0, memory.nbytes)
-    newest = union((run.start, run.stop) for run in runs if run.holders & alike)
-    if newest == [(0, memory.nbytes)] or not memory.nbytes:
+    held = sum(stop - start for start, stop in _newest(memory, side))
+    if held == memory.nbytes:
         state = "up to date"
-    elif newest:
-        ranges = ", ".join(f"{start} to {stop}" for start, stop in newest[:_FEW])
-        more = f" and {len(newest) - _FEW:,} more" if len(newest) > _FEW else ""
-        held = sum(stop - start for start, stop in newest)
-        state = f"{held} bytes up to date ({ranges}{more})"
     else:
-        state = "older contents"
+        state = f"{held} bytes up to date" if held else "older contents"
     borrows = len([x for x in memory.loans.of(side) if x.kind is BORROW])
     writable = f", {quantity(borrows, 'writable borrow')}" if borrows else ""
-    same = "the same " if side and alike & 1 else ""
+    same = "the same " if side and memory.alike(side) & 1 else ""
     return f"{where}{same}{nbytes} bytes, {state}{writable}{_note_on_speed(memory, side)}"
 
 

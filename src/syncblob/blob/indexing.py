@@ -19,11 +19,10 @@ from syncblob.blob.scalars import ZERO
 from syncblob.calls.operands import require_device_of
 from syncblob.calls.results import give, write_by
 from syncblob.calls.tables import Rules
-from syncblob.devices import HOST, supervisors
+from syncblob.devices import HOST, home_of, supervisors
 from syncblob.devices.base import is_on_device
 from syncblob.interop.adopt import array_in
 from syncblob.memory import CONST, OVERWRITE, Head, Shortcut, acquire, compute, from_the_start
-from syncblob.memory.buffers import allocate_on_host
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -206,7 +205,7 @@ def _fill(blob: BlobCore, value: Any) -> bool:
     """
     layout: Any = blob.known_layout
     try:
-        buffer = allocate_on_host(layout.nbytes)
+        buffer = home_of().allocate_host(layout.nbytes)
     except MemoryError:
         return False
     array = HOST.own_view(buffer, layout, writable=True)

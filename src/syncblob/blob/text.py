@@ -41,6 +41,14 @@ def values_of(blob: BlobCore) -> str:
     return f"Blob({describe(blob)}; values not shown: {reason})"
 
 
+def values_on_host(blob: BlobCore) -> str:
+    """Return `values_of` a Blob if that transfers nothing and reads no source; else say so."""
+    memory = blob.memory
+    if not blob.size or memory.blank or memory.spans.common(*blob.layout.reach) & 1 << Side.HOST:
+        return values_of(blob)
+    return "values not on the host; print() brings those that it shows"
+
+
 def _text_of(blob: BlobCore) -> str:
     """Return the ``str`` of an ndarray with these elements, under NumPy's print options."""
     shape = blob.shape

@@ -8,7 +8,7 @@ take longer than many calls. Everything else is left to `make_call`, which inspe
 from __future__ import annotations
 
 import linecache
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from keyword import iskeyword
@@ -26,6 +26,7 @@ from syncblob.calls.operands import is_leaf, require_device_of, shape_only
 from syncblob.calls.results import array_beside, end_write, give, overwrite_by
 from syncblob.calls.tables import Rules, keeps_dtype, split_keys
 from syncblob.devices import HOST, supervisors
+from syncblob.devices.host import LARGE
 from syncblob.interop.adopt import array_in
 from syncblob.memory import CONST, MUTABLE, from_the_start
 from syncblob.memory.operations import leave_room, line
@@ -110,6 +111,11 @@ _SHAPE = """
 """
 _ASK = """
     if supervisors and not may_compute_directly(home, name):
+        return begin(like, {given})
+"""
+# Which gives a large result aligned memory.
+_ASK_IF_LARGE = """
+    if home is HOST and ({large}):
         return begin(like, {given})
 """
 _KEEP = """
@@ -202,11 +208,15 @@ _ARRAYS = (*_TARGETS, "Blob", "ndarray", "shape")
 
 
 @lru_cache(maxsize=1024)
-def _maker_of(text: str, names: tuple[str, ...]) -> Callable[..., Callable[..., Any]]:
-    """Compile a text, which defines `run`; return what makes that, given the values of names."""
+def maker_of(
+    text: str, names: tuple[str, ...], file: str = __file__
+) -> Callable[..., Callable[..., Any]]:
+    """Compile a text, which defines `run`; return what makes that, given the values of names.
+
+    `file` is that of the steps, for tracebacks.
+    """
     text = f"def make({', '.join(names)}):{indent(text, '    ')}    return run"
-    # For tracebacks.
-    where = f"{__file__}: text {_maker_of.cache_info().misses % 1024}"
+    where = f"{file}: text {maker_of.cache_info().misses % 1024}"
     linecache.cache[where] = len(text), None, text.splitlines(keepends=True), where
     variables: dict[str, Any] = {}
     exec(compile(text, where, "exec"), globals(), variables)  # noqa: S102  # texts of this module
@@ -214,7 +224,12 @@ def _maker_of(text: str, names: tuple[str, ...]) -> Callable[..., Callable[..., 
     return made
 
 
-def _arguments(values: Sequence[str], names: Sequence[str]) -> str:
+def can_be_written(names: Iterable[str]) -> bool:
+    """Return whether a call with keyword arguments of these names has a text."""
+    return all(name.isidentifier() and not iskeyword(name) for name in names)
+
+
+def arguments(values: Sequence[str], names: Sequence[str]) -> str:
     """Return the text of the arguments of a call, of which the last have names."""
     count = len(values) - len(names)
     named = zip(names, values[count:], strict=True)
@@ -264,7 +279,7 @@ class Plan:
             "bring": bring,
             "bring_ndarray": self._bring_ndarray,
         }
-        return _maker_of(self._text(start), (*values,))(*values.values())
+        return maker_of(self._text(start), (*values,))(*values.values())
 
     def _text(self, start: str) -> str:
         """Compose the steps of a call."""
@@ -274,7 +289,7 @@ class Plan:
         if self._like is not None:
             names[self._like] = "like"
         own = [f"a{n}" if n in {*arrays, *self._items} else name for n, name in enumerate(names)]
-        call = _arguments(own, self._names)
+        call = arguments(own, self._names)
         owners = [f"(a{n}, {'None' if roles[n] == 'ndarray' else names[n]}), " for n in arrays]
         given = ", ".join(names)
         words = {
@@ -284,6 +299,7 @@ class Plan:
             "operands": "".join([*owners, *(f"*items{n}, " for n in self._items)]),
             "apart": "".join(f" and result is not a{n}" for n in arrays),
             "check": f"check(native, a0, {own[-1]})" if in_place else "pass",
+            "large": " or ".join(f"a{n}.nbytes >= LARGE" for n in arrays),
             "other": "a1.dtype" if own[-1] == "a1" else f"type({own[-1]})",
         }
         words["compute"] = f"native({words['call']})"
@@ -305,6 +321,7 @@ class Plan:
             write = _KEEP * in_place + _WRITES[roles[target]]
             steps += [(_ASK, 0), (write, target), (_RETURN, target)]
         else:
+            steps += [(_ASK_IF_LARGE, 0)] * (self._rules.elementwise and not self._names)
             steps += [(_ASK, 0), (_CALL, 0), *((_ITEM, n) for n in self._items), (_GIVE, 0)]
         return "".join(step.format(n=n, x=names[n], **words) for step, n in steps)
 
@@ -401,7 +418,7 @@ def _roles(rules: Rules, kinds: Kinds) -> dict[int, str]:
     plain = rules.plain(args, named)
     roles: dict[int, str] = {}
     usual = rules.home is None and len(written) <= 1
-    usual = usual and all(name.isidentifier() and not iskeyword(name) for name in named)
+    usual = usual and can_be_written(named)
     for number, (key, kind) in enumerate(kinds.items()):
         blob = issubclass(kind, BlobCore)
         if key in written:

@@ -61,9 +61,11 @@ def _compute_in_parts(
     like = blobs[0]
     (home,) = {x.home for x in blobs} - {HOST}
     for x in blobs:
-        # Whole buffers of the operands of a running operation are not evicted otherwise.
-        with suppress(BufferError):
-            free(x, x.memory.side_of(home))
+        side = x.memory.side_of(home)
+        if x.memory.buffer(side) is not None:
+            # Whole buffers of the operands of a running operation are not evicted otherwise.
+            with suppress(BufferError):
+                free(x, side)
     flat = [x if type(x) in SCALARS else x.reshape(-1) for x in operands]
 
     def parts(part: slice) -> list[Any]:

@@ -59,18 +59,28 @@ def check_indices(
     key, of = INDICES[function]
     x = arguments[key]
     indices: Any = x if isinstance(x, BlobCore) else np.asarray(x)
-    shape = np.shape(arguments[of])
-    axis = arguments.get("axis", -1 if function is np.take_along_axis else None)
-    length = math.prod(shape) if axis is None else shape[normalize_axis_index(axis, len(shape))]
-    if indices.dtype.kind in "biu":
+    if function is np.choose:
+        length = len(arguments[of])
+    else:
+        shape = np.shape(arguments[of])
+        axis = arguments.get("axis", -1 if function is np.take_along_axis else None)
+        length = math.prod(shape) if axis is None else shape[normalize_axis_index(axis, len(shape))]
+    if key == "condition":
+        # Libraries take the indices of the true elements.
+        if indices.size > length and np.any(indices.reshape(-1)[length:]):
+            raise IndexError(f"{function.__name__} got a condition longer than {length}")
+    elif indices.dtype.kind in "biu":
         if mode == "raise" or not length:
-            require_bounds(home, indices, -length, length)
+            try:
+                require_bounds(home, indices, 0 if function is np.choose else -length, length)
+            except IndexError as error:
+                raise (ValueError(str(error)) if function is np.choose else error) from None
         else:
             inside = indices.astype(np.intp)
             inside = inside % length if mode == "wrap" else inside.clip(0, length - 1)
             arguments[key] = inside if is_array(x) else inside.tolist()
     named: dict[int | str, Any] = {}
     named.update((name, arguments.pop(name)) for name in ("axis", "out") if name in arguments)
-    if function is np.put and not home.checks_values:
+    if function in {np.choose, np.put} and not home.checks_values:
         named["mode"] = mode
     return {**dict(enumerate(arguments.values())), **named}

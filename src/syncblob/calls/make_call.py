@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from syncblob._dtypes import can_hold
+from syncblob import _corrected as corrected
+from syncblob._dtypes import can_hold, is_supported
 from syncblob.arrays.foreign import is_array
 from syncblob.arrays.native import native_array
 from syncblob.blob.core import HOST_DATA, BlobCore, fresh
@@ -17,14 +18,15 @@ from syncblob.calls.index_checks import check_indices
 from syncblob.calls.nested import instances, mapped
 from syncblob.calls.operands import home_of, is_leaf, of_device, shape_only
 from syncblob.calls.results import Operand, end_write, forgets_newest, give, overwrite
+from syncblob.calls.tables import Rules, result_dtype
 from syncblob.devices import HOST, supervisors
+from syncblob.devices.host import LARGE
 from syncblob.interop.adopt import array_in
 from syncblob.memory import CONST, MUTABLE, compute, has_written
 from syncblob.memory.operations import current
 from syncblob.transfers import require_device
 
 if TYPE_CHECKING:
-    from syncblob.calls.tables import Rules
     from syncblob.devices.base import Home
 
 Args = Sequence[Any]
@@ -116,6 +118,8 @@ class Call:
             # What may have written into its operand is not called again.
             self.home.compute(function, *arrays, arrays[0])
             return arrays[0]
+        if self.rules.elementwise and self.home is HOST and not named:
+            named = _aligned_out(self.rules.native, arrays)
         result = compute(self.home, function, *arrays, **named)
         if self.late:
             # There may not be room for these beside what is about to be written.
@@ -227,6 +231,30 @@ class Call:
         overwrite(overwrites, self.home, self.name)
         for target, array in arrays:
             self.home.compute(setitem, target, ..., array)
+
+
+def _aligned_out(kernel: Any, operands: Args) -> dict[str, Any]:
+    """Return ``out=`` with aligned memory for a large result on the host; empty for others."""
+    arrays = [x for x in operands if isinstance(x, np.ndarray)]
+    # `floor_divide` would copy its result there.
+    if kernel is corrected.floor_divide or max(x.nbytes for x in arrays) < LARGE:
+        return {}
+    if kernel is np.matmul:
+        fits = {x.ndim for x in arrays} == {2}
+        shape = *arrays[0].shape[:1], *arrays[-1].shape[1:]
+    else:
+        generalized = getattr(kernel, "signature", None) is not None
+        fits = not generalized and all(x.flags.c_contiguous for x in arrays)
+        try:
+            shape = np.broadcast_shapes(*[x.shape for x in arrays])
+        except ValueError:
+            # The kernel's own message is better.
+            return {}
+    kinds: list[Any] = [getattr(x, "dtype", type(x)) for x in operands]
+    dtype = result_dtype(kernel, *kinds)
+    if not fits or dtype is None or not is_supported(dtype):
+        return {}
+    return {"out": HOST.empty(shape, dtype)}
 
 
 def _put(values: Any, array: Any) -> None:

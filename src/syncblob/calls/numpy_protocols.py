@@ -128,6 +128,8 @@ def _plan_of_function(rules: tables.Rules, kinds: Kinds) -> Callable[..., Any]:
     rest = [kind for key, kind in kinds.items() if key != first]
     if function in tables.QUESTIONS:
         return _plan_by_shapes(rules, kinds)
+    if function is np.broadcast_arrays and not names:
+        return _broadcast
     if tables.has_option(function, range(count), names):
         return Plan(rules, kinds).begin
     if issubclass(kinds.get(first, object), BlobCore):
@@ -136,11 +138,21 @@ def _plan_of_function(rules: tables.Rules, kinds: Kinds) -> Callable[..., Any]:
         elif function in tables.OF_ATTRIBUTES:
             # NumPy returns an attribute of its argument: of the Blob itself.
             return lambda _like, *values: rules.native(*values)
-        elif function in tables.VIEWS and "out" not in kinds:
+        elif function in (tables.VIEWS if rest else tables.VIEWS_OF_ONE) and "out" not in kinds:
             return _plan_of_view(rules, kinds)
         elif first == 0:
             rules = rules._replace(native=tables.METHODS.get(function, rules.native))
     return usual_plan(rules, kinds)
+
+
+def _broadcast(like: BlobCore, *values: Any) -> tuple[Any, ...]:
+    """Make the views of `numpy.broadcast_arrays`; those of arrays of others are const."""
+    cls: Any = type(like)
+    blobs: list[Any] = [
+        x if isinstance(x, BlobCore) else cls.asarray(x, device=like.device).const for x in values
+    ]
+    shape = np.broadcast_shapes(*[x.shape for x in blobs])
+    return tuple([x[...] if x.shape == shape else np.broadcast_to(x, shape) for x in blobs])
 
 
 def _plan_by_shapes(rules: tables.Rules, kinds: Kinds) -> Callable[..., Any]:
@@ -167,7 +179,7 @@ def _plan_by_shapes(rules: tables.Rules, kinds: Kinds) -> Callable[..., Any]:
 def _plan_of_view(rules: tables.Rules, kinds: Kinds) -> Callable[..., Any]:
     """Plan calls that make views of their first argument, a Blob; or that may copy, and read it."""
     function, (count, names) = rules.function, tables.split_keys(kinds)
-    axes = tables.VIEWS[function]
+    axes = tables.VIEWS_OF_ONE[function]
     first = [*kinds].index(tables.first_argument(function, range(count)))
     # Other Blobs stand for axes and numbers.
     numbers = [

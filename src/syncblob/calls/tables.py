@@ -93,11 +93,16 @@ VIEWS: dict[Callable[..., Any], int] = {
     np.flip: 1,
     np.unstack: 2,
 }
+# They and others do, given nothing else.
+VIEWS_OF_ONE = VIEWS | dict.fromkeys(_named("atleast_1d atleast_2d atleast_3d"), 0)
 # The functions whose views are const, most of them because their elements overlap.
 CONST_VIEWS = frozenset(_named(f"{_CONST_VIEWS} broadcast_arrays diag meshgrid"))
 
 # The parameters for indices, and for the array that they index.
 INDICES: dict[Callable[..., Any], tuple[str, str]] = {
+    np.choose: ("a", "choices"),
+    np.compress: ("condition", "a"),
+    np.extract: ("condition", "arr"),
     np.put: ("ind", "a"),
     np.put_along_axis: ("indices", "arr"),
     np.take: ("indices", "a"),
@@ -231,9 +236,16 @@ def keeps_dtype(kernel: Callable[..., Any], dtype: np.dtype[Any], other: Any) ->
     """Tell whether a kernel gives the first dtype; the other may be the type of a scalar."""
     if other is float and is_bfloat16(dtype):
         return True
-    operand = other(1) if isinstance(other, type) else np.ones((1, 1), other)
+    found = result_dtype(kernel, dtype, other)
+    return found is not None and found == dtype
+
+
+@cache
+def result_dtype(kernel: Callable[..., Any], *kinds: Any) -> np.dtype[Any] | None:
+    """Return the dtype of the result, given dtypes or types of scalars; None if there is none."""
     try:
+        operands = [kind(1) if isinstance(kind, type) else np.ones((1, 1), kind) for kind in kinds]
         with np.errstate(all="ignore"):
-            return getattr(kernel(np.ones((1, 1), dtype), operand), "dtype", None) == dtype
+            return getattr(kernel(*operands), "dtype", None)
     except TypeError:
-        return False
+        return None

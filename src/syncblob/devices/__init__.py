@@ -4,6 +4,7 @@ from syncblob.devices.base import Accelerator as Accelerator
 from syncblob.devices.base import Side as Side
 from syncblob.devices.base import supervisors as supervisors
 from syncblob.devices.choose_device import accelerator as accelerator
+from syncblob.devices.choose_device import accelerators_in_use as accelerators_in_use
 from syncblob.devices.choose_device import available_devices as available_devices
 from syncblob.devices.choose_device import current_accelerator as current_accelerator
 from syncblob.devices.choose_device import default_device as default_device

@@ -10,12 +10,13 @@ from _thread import get_ident
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import numpy as np
 
 from syncblob._layout import Layout
 from syncblob._source_lines import user_line
+from syncblob._weak_list import WeakList
 from syncblob.devices import timed_computations
 from syncblob.errors import DeviceMismatchError
 
@@ -176,6 +177,10 @@ class Home(ABC):
     def allocate(self, nbytes: int, *, zeroed: bool = False) -> Any:
         """Return a new buffer. Its bytes are arbitrary unless `zeroed`."""
 
+    @abstractmethod
+    def allocate_host(self, nbytes: int, *, zeroed: bool = False) -> NDArray[np.uint8]:
+        """Return a host buffer of the kind that this home copies fastest."""
+
     def empty(self, shape: Any, dtype: Any) -> Any:
         """Return a new array with arbitrary contents. Call it by `compute`."""
         return self.namespace.empty(shape, dtype=dtype)
@@ -332,10 +337,18 @@ class Accelerator(Home):
 
     bounded: bool = True
     writers: set[Any] | None = WRITERS
+    # The memories that have had buffers here, in the order of the first.
+    residents: WeakList
 
     # Whether its memory can be that of the host, and whether that of any accelerator was.
     can_share: bool = False
     any_shared: bool = False
+
+    def __new__(cls, *_args: object, **_keywords: object) -> Self:
+        """Make what every backend has, also if its ``__init__`` does not call that of this."""
+        self = super().__new__(cls)
+        self.residents = WeakList()
+        return self
 
     def share_memory(self, *, shared: bool) -> None:
         """Allocate memory that the host can use as well, or memory of the device's own."""
@@ -403,10 +416,6 @@ class Accelerator(Home):
     def limit_memory(self, nbytes: int | None) -> int | None:
         """Let allocations fail that pass a number of bytes, or none; return the limit so far."""
         raise NotImplementedError(f"the memory of {self.device} cannot be limited")
-
-    @abstractmethod
-    def allocate_host(self, nbytes: int, *, zeroed: bool = False) -> NDArray[np.uint8]:
-        """Return a host buffer of the kind that this accelerator copies fastest."""
 
     @abstractmethod
     def upload(self, host: NDArray[np.uint8], buffer: Any) -> None:

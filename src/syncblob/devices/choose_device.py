@@ -61,6 +61,11 @@ def accelerator(device: Device | str) -> Accelerator:
         return _backends[name]
 
 
+def accelerators_in_use() -> list[Accelerator]:
+    """Return the accelerators with memories that have had buffers there."""
+    return [backend for backend in list(_backends.values()) if backend.residents]
+
+
 def _factory(kind: str) -> Any:
     """Return what makes the backends of a kind. It is imported if a package offers it."""
     if kind not in factories:

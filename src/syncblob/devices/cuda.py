@@ -299,11 +299,8 @@ class CudaBackend(Accelerator):
 
     def zero(self, buffer: Any) -> None:
         """Set every byte of a buffer to zero, after all work that uses it, and wait for that."""
-        with self.order.calls():
-            self.settle(buffer)
-            buffer.data.memset_async(0, buffer.nbytes)
-            # Other streams must see the zeros, too.
-            self.order.current().synchronize()
+        memset, zeros = self._runtime.memsetAsync, (buffer.data.ptr, 0, buffer.nbytes)
+        self._queue("a transfer", self._up, buffer, memset, *zeros)
 
     # --- transfers -------------------------------------------------------------------------------
 

@@ -379,17 +379,18 @@ class Order:
                 break
 
     def _close(self, stretch: Stretch) -> Any:
-        """Return the event that closes a stretch, on the current device.
-
-        Raises a BesideCaptureError if a graph is being captured on the stream.
-        """
+        """Return the event that closes a stretch, whose stream is not being captured."""
         with _adding.held:
             if stretch.event is None:
-                if is_capturing(stretch.stream.is_capturing):
-                    self._refuse(stretch.stream.ptr)
                 stretch.number = next(self._clock)
                 stretch.event = stretch.stream.record(self._event())
         return stretch.event
+
+    def _end(self, stretch: Stretch) -> Any:
+        """Return the event as `_close` does. Raises a BesideCaptureError in a capture."""
+        if stretch.event is None and is_capturing(stretch.stream.is_capturing):
+            self._refuse(stretch.stream.ptr)
+        return self._close(stretch)
 
     def wait(self, stream: Any, buffer: Any) -> None:
         """Make a stream wait for all work that may use a buffer.
@@ -417,7 +418,7 @@ class Order:
             self._close(here)
         for each in uses:
             if each.stream.ptr != stream.ptr:
-                stream.wait_event(each.event or self._close(each))
+                stream.wait_event(each.event or self._end(each))
 
     def drop_finished(self, *, wait: bool = False) -> bool:
         """Free memory whose last use is over, or wait for that; return whether there was any."""
@@ -425,7 +426,7 @@ class Order:
         for key in [*self.under_way]:
             stretches, _ = self.under_way.get(key, ((), None))
             try:
-                events = [each.event or self._close(each) for each in stretches]
+                events = [self._end(each) for each in stretches]
             except BesideCaptureError:
                 # Until that capture has ended.
                 continue

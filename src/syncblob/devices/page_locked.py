@@ -7,6 +7,7 @@ import mmap
 import weakref
 from collections import deque
 from contextlib import suppress
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,8 +31,12 @@ _UNIT = 512
 _MAP_FIXED = 0x10
 
 
+@lru_cache(maxsize=1024)
 def size_class(nbytes: int) -> int:
-    """Return the size of the blocks for buffers of a size: at most an eighth more, or 512 bytes."""
+    """Return the size of the blocks for buffers of a size: at most an eighth more, or 512 bytes.
+
+    Cached: programs have few sizes.
+    """
     step = max(_UNIT, 1 << max(nbytes.bit_length() - 4, 0))
     return -(-nbytes // step) * step
 

@@ -19,7 +19,7 @@ from syncblob._dtypes import is_bfloat16
 from syncblob._formatting import human_bytes
 from syncblob._layout import Layout
 from syncblob.devices.array_library import LibraryHome, Namespace
-from syncblob.devices.base import ENDING
+from syncblob.devices.base import ENDING, Push
 from syncblob.devices.device import Device
 from syncblob.errors import NoDeviceError
 
@@ -264,6 +264,17 @@ class SyclBackend(LibraryHome):
         if host.nbytes:
             self._queue.memcpy(host, self._usm(buffer), host.nbytes)
 
+    def push(self, host: NDArray[np.uint8], buffer: Any, stream: Any) -> Push:
+        """Start an upload on a queue, after all work; None is the queue of the device.
+
+        Raises TypeError if `stream` is something else.
+        """
+        queue = self._queue if stream is None else stream
+        if not isinstance(queue, type(self._queue)):
+            raise TypeError(f"expected a dpctl.SyclQueue or None, got {stream!r}")
+        usm, earlier = self._usm(buffer), self._queue.submit_barrier()
+        return _SyclPush(queue.memcpy_async(usm, host, host.nbytes, [earlier]), (usm, host))
+
     def synchronize(self) -> None:
         self._queue.wait()
 
@@ -293,3 +304,25 @@ class _Owner:
         described = {"version": 1, "syclobj": queue, "data": (address, False), "offset": 0}
         described |= {"shape": (nbytes,), "strides": None, "typestr": "|u1"}
         self.__sycl_usm_array_interface__ = described
+
+
+class _SyclPush(Push):
+    """An upload that runs, and the memory that it uses."""
+
+    def __init__(self, event: Any, memory: Any) -> None:
+        self._event = event
+        self._used = memory
+        self._process = os.getpid()
+
+    def order(self) -> bool:
+        """Wait: later work on dpnp's queue takes no events of others."""
+        self.wait()
+        return True
+
+    def wait(self) -> None:
+        """Block until the upload has run."""
+        if self._process == os.getpid():
+            self._event.wait()
+        self._used = None
+
+    __del__ = wait

@@ -8,7 +8,7 @@ operating system gives its buffer memory page by page.
 from __future__ import annotations
 
 import itertools
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from functools import lru_cache
 from operator import attrgetter
 from types import MappingProxyType
@@ -36,42 +36,25 @@ if TYPE_CHECKING:
 # Numbers that tell memories apart in the log.
 next_serial: Callable[[], int] = itertools.count(1).__next__
 
-_PAIR = tuple(Side)
-
-
-def allocate_on_host(
-    nbytes: int, accelerator: Accelerator | None = None, *, zeroed: bool = False
-) -> NDArray[np.uint8]:
-    """Allocate on the host as an accelerator wants it, by default that of the default device."""
-    partner: Any = accelerator or home_of()
-    make = HOST.allocate if partner is HOST else partner.allocate_host
-    buffer: NDArray[np.uint8] = make(nbytes, zeroed=zeroed)
-    return buffer
+# The sides of nearly every memory.
+PAIR = tuple(Side)
 
 
 class Window:
     """A buffer of a range of a memory, or of all of it."""
 
-    __slots__ = ("array", "common", "exporter", "start", "stop")
+    __slots__ = ("array", "common", "exporter", "nbytes", "start", "stop")
 
     def __init__(self, start: int, stop: int, array: Any) -> None:
         self.start: int = start
         self.stop: int = stop
+        self.nbytes: int = stop - start
         # The buffer, in which the byte at `start` is the first.
         self.array: Any = array
         # The object that aliases are made over; see `Home.exporter`.
         self.exporter: Any = None
         # What windows of several sides have in common if they are one buffer, else None.
         self.common: object = None
-
-    @property
-    def nbytes(self) -> int:
-        """The number of bytes."""
-        return self.stop - self.start
-
-    def beside(self, windows: tuple[Window, ...]) -> tuple[Window, ...]:
-        """Return the windows of a side, which gets this one in place of them if it is new."""
-        return windows if self in windows else (self,)
 
     def part(self, start: int, stop: int) -> Any:
         """Return a range of the memory. Skips the slice if the range is all of the window."""
@@ -105,12 +88,14 @@ class Window:
 
 
 @lru_cache(maxsize=64)
-def _homes(home: Home) -> tuple[Home, ...]:
+def homes_of(home: Home) -> tuple[Home, ...]:
+    """Return the homes of a memory that was made for one. Cached, to save memory."""
     return (HOST,) if home is HOST else (HOST, home)
 
 
 _START = attrgetter("start")
-_NO_PARTS: Any = MappingProxyType({})
+_STOP = attrgetter("stop")
+NO_PARTS: Any = MappingProxyType({})
 
 
 def find_window(windows: Sequence[Window], start: int, stop: int) -> Window | None:
@@ -134,21 +119,16 @@ class Buffers:
         "whole": "By side, the window that is everything, or None.",
     }
 
+    # `Ledger`, the only subclass, assigns them.
+    _serial: int
     accelerator: Accelerator | None
+    all_sides: tuple[Side, ...]
     homes: tuple[Home, ...]
+    name: str
+    nbytes: int
+    parts: dict[int, tuple[Window, ...]]
+    shared: bool
     whole: list[Window | None]
-
-    def __init__(self, nbytes: int, home: Home, name: str) -> None:
-        accelerator: Any = None if home is HOST else home
-        self.accelerator = accelerator
-        self.homes = _homes(home)
-        self.all_sides: tuple[Side, ...] = _PAIR
-        self.whole = [None, None]
-        self.parts: dict[int, tuple[Window, ...]] = _NO_PARTS
-        self.nbytes: int = nbytes
-        self.name: str = name
-        self._serial: int = 0
-        self.shared: bool = accelerator is not None and accelerator.shared
 
     @property
     def serial(self) -> int:
@@ -194,8 +174,8 @@ class Buffers:
 
         That is an accelerator from which it copies directly, else the host, else any.
         """
-        if len(self.all_sides) == len(_PAIR):
-            return _PAIR[1 - side]
+        if len(self.all_sides) == len(PAIR):
+            return PAIR[1 - side]
         others = [other for other in self.all_sides if other is not side and holders >> other & 1]
         home: Any = self.home(side)
         alike = [other for other in others if self.alike(side) >> other & 1]
@@ -209,12 +189,15 @@ class Buffers:
 
     def within(self, side: int, start: int, stop: int) -> list[Window]:
         """Return the windows of a side that overlap a range."""
-        return [each for each in self.windows(side) if each.start < stop and start < each.stop]
+        windows = self.windows(side)
+        first = bisect_right(windows, start, key=_STOP)
+        return [*windows[first : bisect_left(windows, stop, key=_START)]]
 
     def inside(self, side: int, start: int, stop: int) -> list[Window]:
         """Return the windows of a side that lie in a range."""
         windows = self.windows(side)
-        return [each for each in windows if start <= each.start and each.stop <= stop]
+        first = bisect_left(windows, start, key=_START)
+        return [*windows[first : bisect_right(windows, stop, key=_STOP)]]
 
     def containing(self, side: int, start: int, stop: int) -> Window | None:
         """Return the window of a side that contains a range; None if none does."""
@@ -270,24 +253,30 @@ class Buffers:
 
     # --- allocations and copies -------------------------------------------------------------------
 
-    def window_for(self, side: Side, start: int, stop: int, *, zeroed: bool) -> Window:
-        """Return one side's window for a range; a new one of everything if there is none.
+    def window_for(
+        self, side: Side, windows: tuple[Window, ...], start: int, stop: int, *, zeroed: bool
+    ) -> Window:
+        """Return that of one side's windows for a range; a new one of everything if there is none.
 
         Leaves it to the caller to give it to the side. `zeroed` fills it with zeros.
         """
-        window = self.containing(side, start, stop)
+        window = find_window(windows, start, stop) if windows else None
         if window is None:
-            return Window(0, self.nbytes, self.allocate(side, self.nbytes, zeroed=zeroed))
-        if zeroed:
+            if side:
+                buffer = self.allocate(side, self.nbytes, zeroed=zeroed)
+            else:
+                # As the accelerator wants it, by default that of the default device.
+                partner = self.accelerator or home_of()
+                buffer = partner.allocate_host(self.nbytes, zeroed=zeroed)
+            window = Window(0, self.nbytes, buffer)
+        elif zeroed:
             # Just made for this access, or an interrupted access left it.
             self.finish_others(side, 0, self.nbytes)
             self.home(side).zero(window.array)
         return window
 
     def allocate(self, side: Side, nbytes: int, *, zeroed: bool = False) -> Any:
-        """Allocate on a side. An accelerator is the memory's from then on."""
-        if not side:
-            return allocate_on_host(nbytes, self.accelerator, zeroed=zeroed)
+        """Allocate on an accelerator, which is the memory's from then on."""
         accelerator: Any = self.home(side)
         buffer = allocate(accelerator, nbytes, zeroed=zeroed)
         self.add_side(accelerator)

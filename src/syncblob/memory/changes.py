@@ -19,7 +19,7 @@ from syncblob.devices.base import WRITERS
 from syncblob.memory.buffers import Window, find_window
 from syncblob.memory.ledger import OLDEST, Transition
 from syncblob.memory.loans import NO_LOANS, require_announced, restore
-from syncblob.memory.operations import is_written_elsewhere, let_go, reside, running, searches
+from syncblob.memory.operations import is_written_elsewhere, let_go, running, searches
 from syncblob.memory.state_machine import (
     COLUMNS,
     CONST,
@@ -329,14 +329,16 @@ def _prepare(
     for reach in lost if loans.live else ():
         part = None if reach == (0, before.nbytes) else reach
         loans.revoke(revoked, losers, part, aliases=_stale(ledger, change) if writes else 0)
-    windows, uploads = None, _NO_UPLOADS
+    uploads = _NO_UPLOADS
     window: Any = ledger.whole[side]
+    missing = counted and (zeroed or window is None)
+    windows = known = ledger.windows(side) if missing or change.prepare is not None else ()
     if change.prepare is not None:
         windows, uploads = change.prepare(ledger, change, reason)
         window, pieces = find_window(windows, start, stop), ()
-    elif counted and (zeroed or window is None):
-        window = ledger.window_for(side, start, stop, zeroed=zeroed)
-        windows = window.beside(ledger.windows(side))
+    elif missing:
+        window = ledger.window_for(side, known, start, stop, zeroed=zeroed)
+        windows = known if window in known else (window,)
     for low, high, holders in pieces:
         if holders:
             pair = len(ledger.all_sides) == PAIR
@@ -348,24 +350,27 @@ def _prepare(
             ledger.bring(origin, side, window, low, high, reason, because)
         else:
             ledger.fill(ledger.source, side, window, low, high, reason)
-    if windows is not None and windows != ledger.windows(side):
-        _exchange(ledger, change, windows)
+    if windows != known:
+        _exchange(ledger, change, known, windows)
     if writes and window is not None and window.common is not None:
         # Work of others may still read what is about to be written.
         ledger.finish_others(side, start, stop)
     return after, window, uploads
 
 
-def _exchange(ledger: Ledger, change: Change, windows: tuple[Window, ...]) -> None:
+def _exchange(
+    ledger: Ledger, change: Change, known: tuple[Window, ...], windows: tuple[Window, ...]
+) -> None:
     """Give a side its windows. Harmless before the map changes: it does not count their bytes."""
     side, loans, parts = change.side, ledger.loans, ledger.parts
     if 0 < side < len(ledger.homes):
-        reside(ledger, ledger.homes[side])
+        ledger.homes[side].residents.add(ledger)  # type: ignore[attr-defined]  # an accelerator
     whole = windows[0] if len(windows) == 1 and windows[0].nbytes == ledger.nbytes else None
     if whole is None or parts:
         parts = {**parts, side: () if whole else windows}
-    # Before the exchange: afterwards, an interrupt could leave it to be granted again.
-    ledger.forget_shortcuts(side)
+    if known:
+        # Before the exchange: afterwards, an interrupt could leave one to be granted again.
+        ledger.forget_shortcuts(side)
     if change.between is not None:
         ledger.spans = change.between
     ledger.whole[side] = whole

@@ -229,8 +229,9 @@ def _start(
     accelerator: Any = ledger.home(origin or side)
     # A caller on the host may reach beyond a part, and must not find old bytes of the heap there.
     part = change.stop - change.start < change.before.nbytes
-    zeroed = side is Side.HOST and not ledger.windows(side) and part
-    target = ledger.window_for(side, change.start, change.stop, zeroed=zeroed)
+    windows = ledger.windows(side)
+    zeroed = side is Side.HOST and not windows and part
+    target = ledger.window_for(side, windows, change.start, change.stop, zeroed=zeroed)
     copying = ledger.copying(accelerator, reason)
     way, on = ("upload", (stream,)) if side else ("download", ())
     start_copy = accelerator.push if side else accelerator.pull
@@ -240,7 +241,7 @@ def _start(
             parts = window.part(start, stop), target.part(start, stop)
             work = transfer(copying, way, stop - start, start, start_copy, *parts, *on)
             uploads.append(Upload(start, stop, work, side, origin))
-    return target.beside(ledger.windows(side)), uploads
+    return windows if target in windows else (target,), uploads
 
 
 # --- of bytes that no memory tracks --------------------------------------------------------------

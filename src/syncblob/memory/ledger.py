@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Never
 
 from syncblob._locks_lost_in_fork import LostLock, is_lost, notify
 from syncblob._source_lines import Place, user_instruction
-from syncblob.devices import Side, home_of
+from syncblob.devices import HOST, Side, home_of
 from syncblob.devices.base import Home
-from syncblob.memory.buffers import Buffers, Source, Window
+from syncblob.memory.buffers import NO_PARTS, PAIR, Buffers, Source, Window, homes_of
 from syncblob.memory.loans import NO_LOANS, Loans
 from syncblob.memory.operations import searches
 from syncblob.memory.state_machine import CONST, Access, Head, Run, Spans, head_over
@@ -163,8 +163,17 @@ class Ledger(Buffers):
         nbytes = operator.index(nbytes)
         if nbytes < 0:
             raise ValueError(f"expected a non-negative number of bytes, got {nbytes}")
-        self.device_home: Home = device if isinstance(device, Home) else home_of(device)
-        super().__init__(nbytes, self.device_home, name)
+        home: Any = device if isinstance(device, Home) else home_of(device)
+        self.device_home: Home = home
+        self.homes = homes_of(home)
+        self.accelerator = None if home is HOST else home
+        self.shared = home is not HOST and home.shared
+        self.all_sides = PAIR
+        self.whole = [None, None]
+        self.parts = NO_PARTS
+        self.nbytes = nbytes
+        self.name = name
+        self._serial = 0
         self.spans: Spans = Spans.whole(nbytes, 0)
         self.span_limit: int = 0
         self.loans: Loans = NO_LOANS

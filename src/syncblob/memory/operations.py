@@ -14,14 +14,13 @@ import os
 import threading
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary, ref
+from weakref import ref
 
 from syncblob._weak_list import WeakList
 from syncblob.devices import HOST
 from syncblob.devices.base import WRITERS
 
 if TYPE_CHECKING:
-    from syncblob.devices import Accelerator
     from syncblob.devices.base import Home
     from syncblob.memory.buffers import Window
     from syncblob.memory.ledger import Ledger, Shortcut
@@ -163,32 +162,11 @@ if hasattr(os, "register_at_fork"):
 # The number of searches for buffers to evict so far. Each use of an accelerator notes it.
 searches: list[int] = [0]
 
-# A list of the keys or the values takes one step. Entries vanish at any time.
-_residents: WeakKeyDictionary[Accelerator, WeakList] = WeakKeyDictionary()
 _keepers = WeakList()
 # Registers a Blob that keeps an array over a buffer of an accelerator.
 keep: Callable[[object], None] = _keepers.add
 # Returns the Blobs that may keep such arrays.
 keepers: Callable[[], list[Any]] = _keepers.living
-
-
-def reside(ledger: Ledger, home: Any) -> None:
-    """Register a ledger that gets a buffer on an accelerator."""
-    known = _residents.get(home)
-    if known is None:
-        known = _residents.setdefault(home, WeakList())
-    known.add(ledger)
-
-
-def residents(home: Any) -> list[Ledger]:
-    """Return the ledgers that have had buffers on an accelerator, in the order of the first."""
-    known = _residents.get(home)
-    return [] if known is None else known.living()
-
-
-def accelerators_in_use() -> list[Accelerator]:
-    """Return the accelerators that have had residents."""
-    return [*_residents]
 
 
 def let_go(gone: Callable[[Shortcut], bool]) -> bool:

@@ -17,19 +17,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple, SupportsFloat
 
 from syncblob._formatting import extend, human_bytes, quantity
 from syncblob._locks_lost_in_fork import Lock, if_free
-from syncblob.devices import Device, Side, accelerator
+from syncblob.devices import Device, Side, accelerator, accelerators_in_use
 from syncblob.devices.base import NEEDED, WRITERS, BesideCaptureError
 from syncblob.errors import TransferGuardError
 from syncblob.memory.operations import (
     NotNowError,
     Operation,
-    accelerators_in_use,
     current,
     first_in_line,
     leave_room,
     line,
     pins,
-    residents,
     run,
     searches,
     settle,
@@ -119,7 +117,7 @@ def _candidates(home: Accelerator) -> list[tuple[Ledger, Side, tuple[int, int]]]
     # Not the windows, which would keep their ledger.
     found: list[tuple[float, tuple[Ledger, Side, tuple[int, int]]]] = []
     # What a home shares is the memory of the host, too.
-    for ledger in () if home.shared else residents(home):
+    for ledger in () if home.shared else home.residents.living():
         side, name = ledger.side_of(home), ledger.name
         windows = [each for each in ledger.windows(side) if each.common is None]
         age = max(past - ledger.last_search, 0)
@@ -386,7 +384,7 @@ class MemoryRow(NamedTuple):
 
 
 class MemorySummary:
-    """The result of `memory_summary`, printed as a text.
+    """The result of `memory_summary`, printed as a text. A notebook shows a table.
 
     Attributes
     ----------
@@ -408,6 +406,16 @@ class MemorySummary:
 
     __repr__ = __str__
 
+    def _repr_html_(self) -> str:
+        """Return the table for a notebook."""
+        from html import escape  # slow to import, and only notebooks need it
+
+        table = "<tr><th>device</th><th>bytes</th><th>Blob</th><th>since</th><th>kept by</th></tr>"
+        for row in self.rows:
+            cells = row.device, human_bytes(row.nbytes), row.blob, row.line or "", row.holder
+            table += f"<tr>{''.join(f'<td>{escape(str(cell))}</td>' for cell in cells)}</tr>"
+        return f"<table>{table}</table>"
+
 
 def rows(home: Accelerator, reason: str = "") -> list[MemoryRow]:
     """Return what lies on an accelerator, largest first, and what keeps it there.
@@ -416,7 +424,7 @@ def rows(home: Accelerator, reason: str = "") -> list[MemoryRow]:
     """
     operands = pins(others=False) if reason else ()
     found = []
-    for ledger in residents(home):
+    for ledger in home.residents.living():
         side, mine = ledger.side_of(home), 1 << ledger.side_of(home)
         for window in ledger.windows(side):
             start, stop = window.start, window.stop

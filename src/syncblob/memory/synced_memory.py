@@ -21,7 +21,7 @@ from syncblob.memory.changes import adopt, finish_write
 from syncblob.memory.copies import gather, pull, push, push_from_host
 from syncblob.memory.ledger import Ledger, Shortcut
 from syncblob.memory.loans import announcing
-from syncblob.memory.operations import is_written_elsewhere, reside
+from syncblob.memory.operations import is_written_elsewhere
 from syncblob.memory.room import compute, from_the_start, in_room
 from syncblob.memory.state_machine import CONST, MUTABLE, OVERWRITE, Access, Head, Spans, head_over
 from syncblob.memory.windows import divisible, free, grow
@@ -96,7 +96,7 @@ class SyncedMemory(Ledger):
         memory.spans = Spans.whole(nbytes, 1 << side)
         memory.shortcuts = {(side, 0, nbytes): Shortcut(window, side, usable=True)}
         if accelerator is not None:
-            reside(memory, accelerator)
+            accelerator.residents.add(memory)
         return memory
 
     # --- Caffe's accessors -----------------------------------------------------------------------

@@ -6,6 +6,7 @@ Call the functions under the memory's lock.
 from __future__ import annotations
 
 import operator
+from bisect import bisect_left
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -15,14 +16,7 @@ from syncblob.devices import HOST, Side
 from syncblob.devices.base import WRITERS
 from syncblob.memory.buffers import Window
 from syncblob.memory.changes import Change, commit, plan
-from syncblob.memory.operations import (
-    NotNowError,
-    are_written,
-    is_written_elsewhere,
-    let_go,
-    pins,
-    reside,
-)
+from syncblob.memory.operations import NotNowError, are_written, is_written_elsewhere, let_go, pins
 from syncblob.memory.state_machine import CONST, MUTABLE, Access
 
 if TYPE_CHECKING:
@@ -64,7 +58,7 @@ def provide(
     if found is None and (ledger.shared or ledger.accelerator is None):
         found = ledger.share(side)
         if found is not None and side:
-            reside(ledger, ledger.homes[side])
+            ledger.homes[side].residents.add(ledger)  # type: ignore[attr-defined]  # an accelerator
     if found is not None or not side or ledger.moving or not divisible(ledger, ledger.home(side)):
         return found
     gone = ledger.within(side, start, stop)
@@ -126,8 +120,9 @@ def _enlarge(
         accelerator.settle(old.array)
         target = window.part(old.start, old.stop)
         accelerator.compute(operator.setitem, target, ..., old.array)
-    rest = [each for each in ledger.windows(side) if each not in replaced]
-    return tuple(sorted([*rest, window], key=operator.attrgetter("start"))), ()
+    windows = ledger.windows(side)
+    place = bisect_left(windows, change.start, key=operator.attrgetter("start"))
+    return (*windows[:place], window, *windows[place + len(replaced) :]), ()
 
 
 def holder_of(ledger: Ledger, side: Side, window: Window) -> str:

@@ -45,26 +45,6 @@ def test_the_other_way_round_it_is_the_mirror_image(before, after, tolerance):
     assert described == mirrored
 
 
-@given(layers=LAYERS, data=st.data())
-def test_one_value_that_differs_is_counted(layers, data):
-    places = [
-        (layer, number, index)
-        for layer, (_, blobs) in enumerate(layers)
-        for number, blob in enumerate(blobs)
-        for index in np.ndindex(blob.shape)
-    ]
-    if not places:
-        return
-    layer, number, index = data.draw(st.sampled_from(places))
-    changed = [(name, [blob.copy() for blob in blobs]) for name, blobs in layers]
-    blob = changed[layer][1][number]
-    blob[index] = 0 if blob[index] else 1
-    found = list(compare(named(layers), named(changed), 0.0))
-    different = [one for one in found if one.status == "changed"]
-    assert [one.values for one in different] == [1]
-    assert different[0].blob == number
-
-
 @pytest.mark.parametrize(
     ("before", "after", "expected"),
     [

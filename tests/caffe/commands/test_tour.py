@@ -129,18 +129,6 @@ def test_a_torch_that_cannot_be_imported(run, monkeypatch, tmp_path):
     assert not any("torch" in line for line, _ in lines_of(done.out))
 
 
-@pytest.mark.usefixtures("no_cuda")
-def test_cupy_writes_into_the_memory_of_the_accelerator(run, monkeypatch):
-    # This replaces CuPy. It works on memory that NumPy can access.
-    monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(asarray=np.asarray))
-    monkeypatch.setattr(tour, "_why_not", lambda library, _: "" if library == "cupy" else "a test")
-    shown = lines_of(run("tour").out)
-    (taken,) = [below for line, below in shown if line == "array = cupy.asarray(weights.gpu)"]
-    assert taken == []
-    before, after = (float(below[0]) for line, below in shown if line.startswith("float(np.max"))
-    assert after == pytest.approx(before - 1)
-
-
 @pytest.mark.gpu
 def test_on_a_real_device(run):
     done = run("tour")

@@ -86,17 +86,6 @@ def test_no_two_tensors_have_one_name_and_layers_are_found_again(layers):
         assert sum(number in group for group in found) == (count > 0)
 
 
-def test_a_model_as_a_dictionary_and_back():
-    weights, bias = np.ones((2, 3), np.float32), np.zeros(2, np.float32)
-    model = ModelFile("n", [Layer("ip", "InnerProduct", blobs=[weights, bias]), Layer("relu")])
-    tensors = to_tensors(model)
-    assert list(tensors) == ["ip.weight", "ip.bias"]
-    assert tensors["ip.weight"] is model["ip"].blobs[0], "nothing is copied"
-    back = from_tensors(dict(reversed(tensors.items())), name="n")
-    assert list(back) == ["ip"]
-    assert [blob.shape for blob in back["ip"].blobs] == [(2, 3), (2,)]
-
-
 def test_axes_of_the_older_formats_are_left_out_on_demand():
     layers = [
         Layer("conv", "Convolution", blobs=[np.ones((1, 1, 1, 1)), np.ones((1, 1, 1, 2))]),

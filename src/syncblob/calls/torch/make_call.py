@@ -265,6 +265,7 @@ def give(result: Any, lent: Sequence[Lent], home: Home, plan: Plan) -> Any:
         if loan not in aliases:
             aliases.append(loan)
             loan.become_alias(x, home, plan.name)
+            plan.views = len(plan.blobs) == 1
 
     for x, loan in lent:
         if loan.was_written:

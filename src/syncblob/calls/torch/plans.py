@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import torch
 
 from syncblob.blob.core import BlobCore
+from syncblob.calls.engine import arguments, can_be_written, maker_of
 from syncblob.calls.nested import NESTED
 from syncblob.calls.tables import split_keys
 
@@ -60,6 +61,10 @@ class Plan:
     """Whether a Blob may lend its kept tensor: torch's own functions store no argument."""
     read: list[int]
     """The Blobs and collections of which it reads elements, and all tensors."""
+    blobs: list[int]
+    """The Blobs among them."""
+    others: list[int]
+    """The others."""
     shape_only: list[int]
     """The Blobs of which it reads no element."""
     written: Mapping[int, bool]
@@ -70,6 +75,8 @@ class Plan:
     """Whether it may use what lies ready: it is torch's own, and writes at most one argument."""
     target: int | None
     """The argument that it writes, if that is short."""
+    views: bool = False
+    """Whether it has returned a view of its only Blob, and may again."""
 
 
 def plan_of(rule: Rule, kinds_by_key: Mapping[int | str, Any]) -> Plan:
@@ -108,13 +115,16 @@ def plan_of(rule: Rule, kinds_by_key: Mapping[int | str, Any]) -> Plan:
     short = rule.keeps and len(written) <= 1 and written.keys().isdisjoint(nested)
     target = next(iter(written), None)
     unread = {*shape_only, *written} - {*tensors}
+    read = [i for i in (*blobs, *tensors, *nested) if i not in unread]
     return Plan(
         _by_position(function, len(kinds), names),
         name,
         # The ``*_like`` functions compute the elements of their result.
         computes=function not in _SHAPE_ONLY or like,
         keeps=rule.keeps,
-        read=[i for i in (*blobs, *tensors, *nested) if i not in unread],
+        read=read,
+        blobs=[i for i in read if i in blobs],
+        others=[i for i in read if i not in blobs],
         shape_only=shape_only,
         written=written,
         flags=[i for i, parameter in enumerate(given) if parameter in flags],
@@ -125,12 +135,16 @@ def plan_of(rule: Rule, kinds_by_key: Mapping[int | str, Any]) -> Plan:
 
 def _by_position(function: Callable[..., Any], count: int, names: tuple[str, ...]) -> Any:
     """Return a function of `count` arguments by position, of which the last have these names."""
-    first = count - len(names)
-
-    def run(*given: Any) -> Any:
-        return function(*given[:first], **dict(zip(names, given[first:], strict=True)))
-
-    return run if names else function
+    if not names:
+        return function
+    if not can_be_written(names):
+        first = count - len(names)
+        return lambda *given: function(
+            *given[:first], **dict(zip(names, given[first:], strict=True))
+        )
+    given = [f"x{n}" for n in range(count)]
+    text = f"\ndef run({', '.join(given)}):\n    return function({arguments(given, names)})\n"
+    return maker_of(text, ("function",), "torch")(function)
 
 
 def _places(kinds: Sequence[Any], kind: Any) -> list[int]:

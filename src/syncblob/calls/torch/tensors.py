@@ -82,6 +82,11 @@ def untraced(function: Callable[_Parameters, _Result]) -> Callable[_Parameters, 
 @untraced
 def tensor_over(blob: BlobCore, *, copy: bool | None) -> torch.Tensor:
     """Return a tensor over a Blob's data; see `Blob.to_torch`."""
+    if blob.home is HOST and not copy:
+        # This function, its wrapper and `Blob.to_torch` are of this package.
+        alias = host_alias(blob, HOST_DATA, user_instruction(4))
+        if alias is not None:
+            return alias
     memory, layout = blob.memory, blob.layout
     if copy or (copy is None and blob.readonly):
         return private(memory, layout, blob.home, "to_torch")
@@ -94,12 +99,11 @@ def tensor_over(blob: BlobCore, *, copy: bool | None) -> torch.Tensor:
         raise ValueError(
             f"torch has no tensors with negative strides such as {layout.strides}; use copy=True"
         )
-    # This function, its wrapper and `Blob.to_torch` are of this package.
-    return alias_over(blob, memory, HOST_DATA, "to_torch", user_instruction(4))
+    return alias_over(blob, memory, HOST_DATA, "to_torch")
 
 
 def alias_over(
-    blob: BlobCore, memory: SyncedMemory, place: int, reason: str, noted: NotedPlace | None
+    blob: BlobCore, memory: SyncedMemory, place: int, reason: str, noted: NotedPlace | None = None
 ) -> torch.Tensor:
     """Return a tracked alias of data or diff, by its place; not of a const Blob."""
     tensor = host_alias(blob, place, noted) if blob.home is HOST else None
@@ -129,7 +133,13 @@ def host_alias(blob: BlobCore, place: int, noted: NotedPlace | None) -> torch.Te
     if loans is NO_LOANS:
         loans = memory.own_loans()
     loans.lend(array, _KIND, Side.HOST, layout.start, layout.stop, noted)
-    tensor = _of_capsule(array.__dlpack__())
+    capsule = array.__dlpack__()
+    # As `_of_capsule`.
+    tensor: torch.Tensor = (
+        _of_capsule(capsule)
+        if torch.is_inference_mode_enabled()
+        else torch._C._from_dlpack(capsule)
+    )
     return tensor if shortcut.writable and memory.loans is loans else None
 
 

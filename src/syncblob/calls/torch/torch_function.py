@@ -18,6 +18,7 @@ from syncblob.blob.core import GPU_DATA, HOST_DATA, BlobCore
 from syncblob.calls.engine import Cache, plans_by_function
 from syncblob.calls.nested import NESTED, instances
 from syncblob.calls.torch.make_call import (
+    ADVICE,
     Call,
     Lent,
     explain_resize,
@@ -26,10 +27,20 @@ from syncblob.calls.torch.make_call import (
     transformation,
 )
 from syncblob.calls.torch.plans import Plan, Rule, plan_of, rule_of
-from syncblob.calls.torch.tensors import empty, host_alias, loan_of, overlaps, storage_of, untraced
-from syncblob.devices import HOST, supervisors
+from syncblob.calls.torch.tensors import (
+    device_of_tensors,
+    empty,
+    host_alias,
+    loan_of,
+    overlaps,
+    storage_of,
+    untraced,
+)
+from syncblob.devices import HOST, supervisors, timed_computations
 from syncblob.memory import attempt, has_written
 from syncblob.memory.operations import running
+from syncblob.transfers import require_device
+from syncblob.transfers.verify import verifying
 
 _CPU = torch.device("cpu")
 
@@ -75,7 +86,8 @@ def _begin(plan: Plan, values: Sequence[Any]) -> Any:
 
 def _read(plan: Plan, values: Sequence[Any]) -> Any:
     """Make a call that writes nothing, on the host."""
-    if supervisors or _modes._is_in_torch_dispatch_mode:
+    special = supervisors or _modes._is_in_torch_dispatch_mode
+    if special and not _may_run_on_host(plan, values):
         return _begin(plan, values)
     operands = [*values]
     lent: list[Lent] = []
@@ -83,10 +95,39 @@ def _read(plan: Plan, values: Sequence[Any]) -> Any:
         if not values[n].home.native:
             return _begin(plan, values)
         operands[n] = empty(values[n].layout, _CPU)
-    if plan.read and not _lend(plan, operands, plan.read, lent):
-        return _read_queued(plan, values)
+    if plan.views and values[plan.blobs[0]].home.native:
+        # A loan would become an alias, and the next call would need a new one.
+        alias = host_alias(values[plan.blobs[0]], HOST_DATA, user_instruction(3))
+        if alias is not None and _lend(plan, operands, plan.others, lent) and not lent:
+            operands[plan.blobs[0]] = alias
+            return plan.compute(*operands)
+    rest = plan.others
+    for n in plan.blobs:
+        x = operands[n]
+        # As in `_lend`, without a call.
+        kept = x.accessor_arrays[HOST_DATA]
+        loan = kept.tensor if kept is not None and kept.shortcut.readable else None
+        if loan is None or loan.tensor._version != loan.version:
+            rest = [*rest, n]
+        else:
+            operands[n] = loan.tensor
+            lent.append((x, loan))
+    if rest and not _lend(plan, operands, rest, lent):
+        return _record(plan, values) if plan.others else _read_queued(plan, values)
     result = plan.compute(*operands)
     return result if not lent or _is_apart(result, lent) else give(result, lent, HOST, plan)
+
+
+def _record(plan: Plan, values: Sequence[Any]) -> Any:
+    """Make a call that autograd may record, with copies: it does not see writes to Blobs."""
+    operands = [*values]
+    tensors = [*instances([values[n] for n in plan.others], torch.Tensor)]
+    here = tensors and transformation() is None and not any(x.is_cuda for x in tensors)
+    if not (here and plan.blobs and _lend(plan, operands, plan.blobs, [])):
+        return _read_queued(plan, values)
+    for n in plan.blobs:
+        operands[n] = operands[n].clone()
+    return plan.compute(*operands)
 
 
 def _read_queued(plan: Plan, values: Sequence[Any]) -> Any:
@@ -111,7 +152,8 @@ def _read_queued(plan: Plan, values: Sequence[Any]) -> Any:
 
 def _write(plan: Plan, values: Sequence[Any]) -> Any:
     """Make a call that writes one Blob or tensor, on the host."""
-    if supervisors or _modes._is_in_torch_dispatch_mode or transformation() is not None:
+    special = supervisors or _modes._is_in_torch_dispatch_mode
+    if transformation() is not None or (special and not _may_run_on_host(plan, values)):
         return _begin(plan, values)
     n: Any = plan.target
     x, whole = values[n], plan.written[n]
@@ -184,7 +226,7 @@ def _lend(
                 items[n] = written
             else:
                 return False
-        elif isinstance(x, NESTED):
+        elif isinstance(x, NESTED) and {*map(type, x)} != {int}:
             inner, kind = [*x], type(x)
             if kind not in _PLAIN or not _lend(plan, inner, range(len(x)), lent, target, place):
                 return False
@@ -215,3 +257,14 @@ def _is_apart(result: Any, lent: Sequence[Lent]) -> bool:
             if loan.start <= address <= loan.stop or loan.tensor._version != loan.version:
                 return False
     return True
+
+
+def _may_run_on_host(plan: Plan, values: Sequence[Any]) -> bool:
+    """Return whether a call can use what lies ready on the host, although guards are active."""
+    if _modes._is_in_torch_dispatch_mode:
+        return False
+    tensors = [*instances(values, torch.Tensor)]
+    _, home = device_of_tensors(tensors, [x.device for x in instances(values, BlobCore)])
+    if plan.computes:
+        require_device(home.device, plan.name, ADVICE)
+    return home is HOST and not (verifying() or timed_computations.watchers)

@@ -68,6 +68,7 @@ PARTS = {
     "alias": lambda row, here: np.from_dlpack(getattr(row, here)).fill(5),
     "assignment": lambda row, _here: row.__setitem__(..., 5),
     "array": lambda row, _here: row.__setitem__(..., np.full(SIZE, 5.0)),
+    "index array": lambda row, _here: row.__setitem__(np.arange(SIZE), 5),
     "out": lambda row, _here: np.add(np.full(SIZE, 4.0), 1, out=row),
     "in place": lambda row, _here: operator.iadd(row, 4.0),
 }
@@ -75,7 +76,14 @@ PARTS = {
 
 @pytest.mark.parametrize(
     "name",
-    tiers.representatives(PARTS, {"alias": "one that nobody sees", "out": "one that is computed"}),
+    tiers.representatives(
+        PARTS,
+        {
+            "alias": "one that nobody sees",
+            "index array": "one of any elements",
+            "out": "one that is computed",
+        },
+    ),
 )
 @pytest.mark.parametrize("where", ["here", "there", "both"])
 @pytest.mark.parametrize(("here", "there"), [("cpu", "gpu"), ("gpu", "cpu")])

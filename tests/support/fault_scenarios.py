@@ -264,7 +264,7 @@ def _full(state):
 
 # Memories of this size have windows.
 LARGE = (8, 1 << 16)
-for _text, _act in _acts("a.evict('cpu'); a.evict('gpu')").items():
+for _text, _act in _acts("(a.evict('cpu'), a)[1]; (a.evict('gpu'), a)[1]").items():
     for _where in WHERE:
         SEVERAL[f"{_text}, {_where}"] = Scenario(one(_where), _act)
 for _first, _second in (("device", "host"), ("both", "host"), ("split", "blank")):
@@ -273,7 +273,7 @@ for _first, _second in (("device", "host"), ("both", "host"), ("split", "blank")
     )
 _WINDOWS = _acts(
     """
-    a.evict('gpu'); a[:3].evict('gpu'); a[1:4].mutable_gpu_data()[:, 5].tolist();
+    (a.evict('gpu'), a)[1]; (a[:3].evict('gpu'), a)[1]; a[1:4].mutable_gpu_data()[:, 5].tolist();
     np.asarray(a[2].gpu)[:5].tolist(); [part[0, 3].item() for part in a.parts(nbytes=1 << 19)]
     """
 )

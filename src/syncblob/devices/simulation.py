@@ -337,8 +337,8 @@ class SimulatedBackend(NumpyHome, Accelerator):
             self.host_allocations += 1
         return super().allocate(nbytes, zeroed=zeroed)
 
-    upload = _copy_and_count("uploads", "uploaded_bytes")
-    download = _copy_and_count("downloads", "downloaded_bytes")
+    upload: Any = _copy_and_count("uploads", "uploaded_bytes")
+    download: Any = _copy_and_count("downloads", "downloaded_bytes")
     _copy_from_peer = _copy_and_count("peer_copies", "peer_bytes")
 
     def reaches(self, other: object) -> bool:

@@ -281,8 +281,8 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
             _fill(ledger, change, window, fill, written)
         if uploads:
             ledger.uploads = (*ledger.uploads, *uploads)
-        ledger.spans = after
         ledger.span_limit = change.span_limit or ledger.span_limit
+        ledger.spans = after
         done = True
         last = None
         if reason and (copied or after is not before or change.between is not None):

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from types import CodeType
 
     from syncblob._layout import Layout
-    from syncblob.devices import Device
+    from syncblob.devices import Accelerator, Device
     from syncblob.devices.base import Push
     from syncblob.memory.buffers import Function
 
@@ -165,15 +165,15 @@ class Ledger(Buffers):
             raise ValueError(f"expected a non-negative number of bytes, got {nbytes}")
         home: Any = device if isinstance(device, Home) else home_of(device)
         self.device_home: Home = home
-        self.homes = homes_of(home)
-        self.accelerator = None if home is HOST else home
-        self.shared = home is not HOST and home.shared
-        self.all_sides = PAIR
-        self.whole = [None, None]
-        self.parts = NO_PARTS
-        self.nbytes = nbytes
-        self.name = name
-        self._serial = 0
+        self.homes: tuple[Home, ...] = homes_of(home)
+        self.accelerator: Accelerator | None = None if home is HOST else home
+        self.shared: bool = home is not HOST and home.shared
+        self.all_sides: tuple[Side, ...] = PAIR
+        self.whole: list[Window | None] = [None, None]
+        self.parts: dict[int, tuple[Window, ...]] = NO_PARTS
+        self.nbytes: int = nbytes
+        self.name: str = name
+        self._serial: int = 0
         self.spans: Spans = Spans.whole(nbytes, 0)
         self.span_limit: int = 0
         self.loans: Loans = NO_LOANS

@@ -63,7 +63,9 @@ class Part:
             self.damage = error.with_traceback(None)  # its frames refer to this
             if start:
                 self.fields.clear()
-        self.kinds = {(field.number, field.wire_type) for field in self.fields}
+        self.kinds: set[tuple[int, WireType]] = {
+            (field.number, field.wire_type) for field in self.fields
+        }
 
     def parts(self, number: int) -> Iterator[Part]:
         """Yield the payloads of the first fields with a number and a length."""

@@ -60,8 +60,9 @@ nitpick_ignore_regex = [
     # Aliases of types, and the classes of some results, that signatures name.
     (
         "py:class",
-        r"Axes|BlobParameter|Entry|Norm|NotedPlace|Shape|Tensor|FInfo|Unique\w+Result|torch_device",
+        r"Axes|BlobParameter|DType|Entry|Norm|NotedPlace|OnDevice|Shape|Tensor|FInfo|torch_device",
     ),
+    ("py:class", r"Unique\w+Result"),
     # Private classes that some signatures name.
     ("py:class", rf"(syncblob\..*\.)?({_PRIVATE})"),
 ]

@@ -122,6 +122,11 @@ _KEEP = """
     if not ({same}keeps_dtype(native, a0.dtype, {other})):
         return begin(like, {given})
 """
+# The result of an elementwise function is a new array.
+_NEW = """
+    if type(result) is ndarray:
+        return fresh(type(like), result, home)
+"""
 _CALL = """
     result = native({call})
 """
@@ -323,8 +328,9 @@ class Plan:
             write = _KEEP * in_place + _WRITES[roles[target]]
             steps += [(_ASK, 0), (write, target), (_RETURN, target)]
         else:
-            steps += [(_ASK_IF_LARGE, 0)] * (self._rules.elementwise and not self._names)
-            steps += [(_ASK, 0), (_CALL, 0), *((_ITEM, n) for n in self._items), (_GIVE, 0)]
+            elementwise = self._rules.elementwise and not self._names
+            steps += [(_ASK_IF_LARGE, 0)] * elementwise + [(_ASK, 0), (_CALL, 0)]
+            steps += [(_NEW, 0)] * elementwise + [(_ITEM, n) for n in self._items] + [(_GIVE, 0)]
         return "".join(step.format(n=n, x=names[n], **words) for step, n in steps)
 
     # --- what the text calls ---------------------------------------------------------------------

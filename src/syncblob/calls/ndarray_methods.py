@@ -13,6 +13,7 @@ import numpy as np
 from syncblob._made_functions import name_made_functions
 from syncblob.blob.core import AnyBlob, BlobCore
 from syncblob.calls.engine import plans_by_function
+from syncblob.calls.numpy_protocols import array_function
 from syncblob.calls.tables import Rules
 
 if TYPE_CHECKING:
@@ -34,9 +35,15 @@ def _rules_of_writer(name: str) -> Rules:
 _WRITERS = plans_by_function(_rules_of_writer)
 
 
+# The usual arguments: axes, which no other library needs to be asked about.
+_AXES = frozenset({int, tuple, type(None)})
+
+
 def _method(function: Callable[..., Any], result: str) -> Any:
     def method(self: Any, *args: Any, **options: Any) -> Any:
-        return function(self, *args, **options)
+        if options or len(args) > 1 or (args and type(args[0]) not in _AXES):
+            return function(self, *args, **options)
+        return array_function(self, function, (), (self, *args), options)
 
     method.__doc__ = f"Return {result}; see `numpy.{function.__name__}`."
     # For `help` and others that ask for the parameters.

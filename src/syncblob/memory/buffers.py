@@ -255,10 +255,11 @@ class Buffers:
 
     def window_for(
         self, side: Side, windows: tuple[Window, ...], start: int, stop: int, *, zeroed: bool
-    ) -> Window:
-        """Return that of one side's windows for a range; a new one of everything if there is none.
+    ) -> tuple[Window, tuple[Window, ...]]:
+        """Return that of one side's windows for a range, and the windows that the side has then.
 
-        Leaves it to the caller to give it to the side. `zeroed` fills it with zeros.
+        If there is none, it is a new one of everything, which the caller has to give to the side.
+        `zeroed` fills it with zeros.
         """
         window = find_window(windows, start, stop) if windows else None
         if window is None:
@@ -269,11 +270,12 @@ class Buffers:
                 partner = self.accelerator or home_of()
                 buffer = partner.allocate_host(self.nbytes, zeroed=zeroed)
             window = Window(0, self.nbytes, buffer)
+            windows = (window,)
         elif zeroed:
             # Just made for this access, or an interrupted access left it.
             self.finish_others(side, 0, self.nbytes)
             self.home(side).zero(window.array)
-        return window
+        return window, windows
 
     def allocate(self, side: Side, nbytes: int, *, zeroed: bool = False) -> Any:
         """Allocate on an accelerator, which is the memory's from then on."""

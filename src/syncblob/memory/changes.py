@@ -343,8 +343,7 @@ def _prepare(
         windows, uploads = change.prepare(ledger, change, reason)
         window, pieces = find_window(windows, start, stop), ()
     elif missing:
-        window = ledger.window_for(side, known, start, stop, zeroed=zeroed)
-        windows = known if window in known else (window,)
+        window, windows = ledger.window_for(side, known, start, stop, zeroed=zeroed)
     for low, high, holders in pieces:
         if holders:
             pair = len(ledger.all_sides) == PAIR

@@ -231,7 +231,7 @@ def _start(
     part = change.stop - change.start < change.before.nbytes
     windows = ledger.windows(side)
     zeroed = side is Side.HOST and not windows and part
-    target = ledger.window_for(side, windows, change.start, change.stop, zeroed=zeroed)
+    target, after = ledger.window_for(side, windows, change.start, change.stop, zeroed=zeroed)
     copying = ledger.copying(accelerator, reason)
     way, on = ("upload", (stream,)) if side else ("download", ())
     start_copy = accelerator.push if side else accelerator.pull
@@ -241,7 +241,7 @@ def _start(
             parts = window.part(start, stop), target.part(start, stop)
             work = transfer(copying, way, stop - start, start, start_copy, *parts, *on)
             uploads.append(Upload(start, stop, work, side, origin))
-    return windows if target in windows else (target,), uploads
+    return after, uploads
 
 
 # --- of bytes that no memory tracks --------------------------------------------------------------

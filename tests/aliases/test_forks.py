@@ -6,10 +6,11 @@ import signal
 import threading
 import time
 import traceback
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 
 import numpy as np
 import pytest
+from in_threads import in_the_middle_of
 
 import syncblob
 from syncblob import Blob, record_transfers
@@ -49,31 +50,6 @@ def in_child(check, expected=(0,)):
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     assert status in expected
     return status
-
-
-@contextmanager
-def inside(work):
-    """Keep another thread in the middle of some work until the block ends.
-
-    Parameters
-    ----------
-    work
-        Gets a function to call in the middle, which returns when the block ends.
-    """
-    arrived, go_on = threading.Event(), threading.Event()
-
-    def wait(*_):
-        arrived.set()
-        go_on.wait(20)
-
-    thread = threading.Thread(target=work, args=(wait,))
-    thread.start()
-    assert arrived.wait(20)
-    try:
-        yield
-    finally:
-        go_on.set()
-        thread.join()
 
 
 def refuses(blob):
@@ -118,7 +94,7 @@ def test_a_memory_that_a_thread_was_inside_of_says_so_and_others_work(simulated,
         assert (other + 1).tolist() == [2, 3, 4]
         assert made().resize(5) is None
 
-    with inside(use):
+    with in_the_middle_of(use):
         in_child(check)
     monkeypatch.undo()
     assert blob.gpu_data().tolist() == [1, 2, 3]
@@ -174,7 +150,7 @@ def test_a_blob_whose_memory_is_being_made_is_made_anew(monkeypatch):
             assert blob.tolist() == expected
             assert (Blob.asarray([1]) + 1).cpu_data().tolist() == [2]
 
-        with inside(use):
+        with in_the_middle_of(use):
             in_child(check)
         monkeypatch.undo()
 
@@ -213,7 +189,7 @@ def test_locks_of_the_process_are_free_in_a_child(simulated):
             assert made().gpu_data().tolist() == [1, 2, 3]
         assert len(log) == 1
 
-    with inside(use):
+    with in_the_middle_of(use):
         in_child(check)
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import gc
-import threading
 import warnings
 
 import numpy as np
 import pytest
 from cuda_model import CUDARuntimeError
 from cupy_model import compute, launch, side_stream
+from in_threads import in_threads
 
 import syncblob
 from syncblob import Blob, Head
@@ -35,22 +35,6 @@ def ready(value, machine, size=128):
 
 def reading(seen):
     return lambda array: seen.append(float(array[0]))
-
-
-def in_thread(function):
-    """Call a function on another thread; return its result or its exception."""
-    found = []
-
-    def run():
-        try:
-            found.append(function())
-        except Exception as error:  # noqa: BLE001  # returned
-            found.append(error)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    thread.join()
-    return found[0]
 
 
 # --- memory that is freed -------------------------------------------------------------------------
@@ -171,10 +155,9 @@ def test_a_download_does_not_end_a_capture_on_the_stream_of_the_last_use(machine
         blob[...] = 2
     stream.synchronize()
     stream.begin_capture(mode)
-    refused = in_thread(lambda: np.asarray(blob))
+    with pytest.raises(RuntimeError, match="would end the capture"):
+        in_threads(lambda: np.asarray(blob))
     stream.end_capture()
-    assert isinstance(refused, RuntimeError)
-    assert "would end the capture" in str(refused)
     assert np.asarray(blob)[0] == 2
 
 
@@ -186,7 +169,7 @@ def test_a_prefetch_without_memory_evicts_beside_a_capture(machine, mode):
     stream = side_stream()
     stream.begin_capture(mode)
     with machine.failing(allocation=1):
-        assert in_thread(blob.prefetch) is None
+        in_threads(blob.prefetch)
     stream.end_capture()
     assert (other.head, blob.head) == (Head.HEAD_AT_CPU, Head.SYNCED)
     assert machine.calls["deviceSynchronize"] == 0
@@ -311,7 +294,7 @@ def test_a_point_between_a_kernel_of_torchs_and_the_end_of_the_operation_is_not_
         def joined(**keywords):
             if seen_kernel:
                 # Another thread makes a point of this stream before torch's is joined to it.
-                in_thread(other_point)
+                in_threads(other_point)
             join(**keywords)
 
         def other_point():
@@ -380,7 +363,7 @@ def test_a_use_that_another_thread_notes_meanwhile_is_kept(machine, backend, mon
 
     def added(*use):
         monkeypatch.setattr(cuda_streams.Allocation, "add", add)
-        in_thread(meanwhile)
+        in_threads(meanwhile)
         add(*use)
 
     monkeypatch.setattr(cuda_streams.Allocation, "add", added)

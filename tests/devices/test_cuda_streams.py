@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import gc
-import threading
 import weakref
 
 import numpy as np
 import pytest
 from cuda_model import CUDARuntimeError
 from cupy_model import compute, launch, side_stream
+from in_threads import in_threads
 
 import syncblob
 from syncblob import Blob, Head
@@ -358,12 +358,7 @@ def test_a_download_of_lent_bytes_is_refused_beside_a_capture_of_others(
             found.append(each.head)
 
     machine.streamBeginCapture(pointer, mode)
-    if there:
-        thread = threading.Thread(target=access)
-        thread.start()
-        thread.join()
-    else:
-        access()
+    in_threads(access) if there else access()
     machine.streamEndCapture(pointer)
     assert found == [Head.HEAD_AT_GPU] * 2
     machine.setDevice(1)
@@ -758,9 +753,7 @@ def test_what_another_thread_used_on_its_default_stream_is_waited_for(cupy):
         with cupy.cuda.Stream.ptds:
             compute(blob, lambda a: seen.append(float(a[0])))
 
-    thread = threading.Thread(target=use)
-    thread.start()
-    thread.join()
+    in_threads(use)
     with cupy.cuda.Stream.ptds:
         # The stream of this thread has the same pointer.
         compute(blob, lambda _: None)

@@ -6,8 +6,6 @@ itself; `tests/gpu` does. The probes in `gpu_checks` test on both what only a GP
 of streams that syncblob does not know, captures, forks, host callbacks.
 """
 
-from __future__ import annotations
-
 import gc
 import re
 import sys

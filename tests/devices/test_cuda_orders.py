@@ -1,7 +1,5 @@
 """Orders of work on a model of CUDA that once gave wrong values or ended a capture."""
 
-from __future__ import annotations
-
 import gc
 import warnings
 

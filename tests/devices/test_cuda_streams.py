@@ -1,7 +1,5 @@
 """Who waits for whom on a model of CUDA: last uses of buffers, PyTorch's streams, captures."""
 
-from __future__ import annotations
-
 import gc
 import weakref
 
@@ -49,8 +47,8 @@ def test_a_double_buffered_loop_waits_for_no_other_work_than_that_on_its_buffer(
         batch.overwrite_cpu_data()
         batch.prefetch()
     machine.finish()
-    ran: list[int] = []
-    expected: list[float] = []
+    ran = []
+    expected = []
 
     def kernel(step):
         return lambda array: (ran.append(step), expected.append(float(array[0])))
@@ -76,7 +74,7 @@ def test_parts_of_a_memory_are_independent(backend, machine, start):
     parts = Blob((3, 64), device="cuda:0")
     parts.overwrite_cpu_data()[...] = 0
     parts.prefetch()
-    ran: list[int] = []
+    ran = []
     compute(parts[0], lambda _: ran.append(0))
     parts[0].overwrite_cpu_data()[...] = 1
     compute(parts[1], lambda _: ran.append(1))
@@ -678,7 +676,7 @@ def test_a_ready_blob_is_used_in_a_graph_of_torchs_and_its_new_contents_are_seen
 def test_an_operation_of_cupys_is_refused_in_a_graph_of_torchs(cupy, backend, streams):
     blob = at_cpu()
     blob.gpu_data()
-    ran: list[int] = []
+    ran = []
     refused = pytest.raises(RuntimeError, match="captured on torch's current stream")
     with streams.graph(side_stream(), cupy.cuda.runtime.streamCaptureModeGlobal), refused:
         compute(blob, lambda _: ran.append(1))

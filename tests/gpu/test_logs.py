@@ -1,7 +1,5 @@
 """What CUDA's clock tells a log."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

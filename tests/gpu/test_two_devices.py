@@ -1,7 +1,5 @@
 """All operations of a Blob run on its own device, whichever device is current."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from made_blobs import values

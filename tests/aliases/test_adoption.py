@@ -1,16 +1,17 @@
 """Effects of adoption, and of the end of an exposure, on live aliases."""
 
 import sys
-import warnings
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 from interrupt_points import at_each_place
+from made_blobs import READS, adopt, memory_on
 
 import syncblob
-from syncblob import Blob, Head, StaleAliasWarning, SyncedMemory, record_transfers
+from syncblob import Blob, Head, record_transfers
 from syncblob._layout import Layout
 from syncblob.devices import Side
 from syncblob.memory import Access
@@ -19,20 +20,7 @@ from syncblob.memory.loans import Loans
 
 COUNT = 4
 WHOLE = Layout.raw(COUNT)
-READS = {Side.HOST: "cpu_data", Side.ACCELERATOR: "gpu_data"}
-
-
-def at(side, value=1):
-    memory = SyncedMemory(COUNT, device="simulated")
-    getattr(memory, f"overwrite_{READS[side]}")()[:] = value
-    return memory
-
-
-def adopt(memory, side, value):
-    array = np.full(COUNT, value, np.uint8)
-    with warnings.catch_warnings(action="ignore", category=StaleAliasWarning):
-        (memory.set_cpu_data if side is Side.HOST else memory.set_gpu_data)(array)
-    return array
+at = partial(memory_on, nbytes=COUNT)
 
 
 @pytest.mark.parametrize("side", Side)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from in_threads import in_the_middle_of, in_threads
 from interrupt_points import at_each_place
+from made_blobs import READS, adopt, memory_on
 
 from syncblob import (
     Blob,
@@ -24,24 +25,11 @@ from syncblob.memory import Access, SyncedMemory
 
 COUNT = 4
 WHOLE = Layout.raw(COUNT)
-READS = {Side.HOST: "cpu_data", Side.ACCELERATOR: "gpu_data"}
+at = partial(memory_on, nbytes=COUNT)
 
 
 class Target:
     """An object that a consumer keeps."""
-
-
-def at(side, value=1):
-    memory = SyncedMemory(COUNT, device="simulated")
-    getattr(memory, f"overwrite_{READS[side]}")()[:] = value
-    return memory
-
-
-def adopt(memory, side, value):
-    array = np.full(COUNT, value, np.uint8)
-    with warnings.catch_warnings(action="ignore", category=StaleAliasWarning):
-        (memory.set_cpu_data if side is Side.HOST else memory.set_gpu_data)(array)
-    return array
 
 
 def write_past_permissions(array):

@@ -8,6 +8,7 @@ import pytest
 from cuda_model import CUDARuntimeError
 from cupy_model import compute, launch, side_stream
 from in_threads import in_threads
+from made_blobs import filled
 
 import syncblob
 from syncblob import Blob, Head
@@ -24,8 +25,7 @@ BLOCK = 512
 
 def ready(value, machine, size=128):
     """Return a Blob with a value everywhere, on both sides, and no work under way."""
-    blob = Blob(size, device="cuda:0")
-    blob.overwrite_cpu_data()[...] = value
+    blob = filled(value, size, device="cuda:0")
     blob.prefetch()
     machine.finish()
     return blob
@@ -70,8 +70,7 @@ def ready_to_overwrite():
     """Return a Blob of the size of the others, whose new memory is overwritten on its stream."""
     import cupy
 
-    blob = Blob(128, device="cuda:0")
-    blob.overwrite_cpu_data()[...] = 9
+    blob = filled(9, 128, device="cuda:0")
     blob.array_in(blob.home, CONST, "test")
     cupy.cuda.Stream.null.synchronize()
     return blob
@@ -98,8 +97,7 @@ def test_memory_is_not_used_again_while_the_stream_of_its_last_use_is_captured(m
 @lazily
 def test_the_old_window_is_not_used_again_before_it_was_copied(machine, backend):
     size = 1 << 20
-    blob = Blob(size, device="cuda:0")
-    blob.overwrite_cpu_data()[...] = 1
+    blob = filled(1, size, device="cuda:0")
     part = blob[: size // 8]
     part.array_in(backend, CONST, "test")
     part[...] = 3
@@ -235,8 +233,7 @@ def test_what_a_graph_uses_stays_where_it_is(machine, backend, library, monkeypa
 @lazily
 def test_a_window_that_a_graph_uses_does_not_grow(machine, backend):
     size = 1 << 20
-    blob, seen, stream = Blob(size, device="cuda:0"), [], side_stream()
-    blob.overwrite_cpu_data()[...] = 1
+    blob, seen, stream = filled(1, size, device="cuda:0"), [], side_stream()
     part = blob[: size // 8]
     part.array_in(backend, CONST, "test")
     machine.finish()

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from in_threads import in_threads
 from interrupt_points import Interrupt, interrupted_at, points_of
+from made_blobs import filled
 
 import syncblob
 from syncblob import Blob, Device, Head, NoDeviceError, use_device
@@ -219,8 +220,7 @@ def test_a_stream_that_nobody_has_is_synchronized_too(simulated):
 
 def test_a_push_needs_a_stream_of_its_own_device(simulated):
     other = syncblob.simulated(1).stream()
-    blob = Blob(4, device="simulated")
-    blob.mutable_cpu_data()[...] = 1
+    blob = filled(1, 4)
     with pytest.raises(TypeError, match="simulated:0"):
         blob.async_gpu_push(other)
     blob.async_gpu_push(simulated.stream())
@@ -319,8 +319,7 @@ def test_a_small_asynchronous_copy_is_made_at_once_unless_the_stream_is_busy(
 def test_an_interrupt_of_a_copy_that_is_made_at_once_leaves_the_blob_as_it_was(
     simulated, monkeypatch
 ):
-    blob = Blob(3, device="simulated:0")
-    blob.mutable_cpu_data()[...] = 1
+    blob = filled(1, 3, device="simulated:0")
 
     def interrupt(*_):
         raise KeyboardInterrupt

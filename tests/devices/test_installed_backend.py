@@ -11,6 +11,7 @@ from pathlib import Path
 import drawers
 import numpy as np
 import pytest
+from made_blobs import filled
 from numpy_calls import CALLS, listed
 
 import syncblob
@@ -31,8 +32,7 @@ def host(x):
 
 def made(array):
     """Make a Blob that is newest on the device."""
-    blob = Blob(array.shape, array.dtype, device="drawer:0")
-    blob.overwrite_cpu_data()[...] = array
+    blob = filled(array, array.shape, array.dtype, device="drawer:0")
     blob.mutable_gpu_data()
     return blob
 

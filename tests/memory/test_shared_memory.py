@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from devices import SHARED
 from in_threads import in_threads
+from made_blobs import filled
 from other_processes import forked
 
 import syncblob
@@ -30,9 +31,7 @@ def device(shared_device):
 
 @pytest.fixture
 def blob(device):
-    made = Blob(N, "int32", device=device.name)
-    made.mutable_cpu_data()[...] = 1
-    return made
+    return filled(1, N, "int32", device=device.name)
 
 
 def on_device(device, array, value):

@@ -13,6 +13,7 @@ from devices import LIMITED
 from hypothesis import given
 from hypothesis import strategies as st
 from in_threads import in_the_middle_of, in_threads
+from made_blobs import filled
 
 import syncblob
 from syncblob import Blob, Head
@@ -31,9 +32,7 @@ def ranges(blob):
 
 
 def numbered(count=100):
-    blob = Blob(count, "int32", device=LIMITED)
-    blob.overwrite_cpu_data()[...] = np.arange(count)
-    return blob
+    return filled(np.arange(count), count, "int32", device=LIMITED)
 
 
 def test_ten_rows_of_a_large_blob_allocate_ten_rows(limited):

@@ -31,25 +31,6 @@ def _rules(kernel: Callable[..., Any]) -> Rules:
     return Rules(kernel.__name__, kernel, kernel, elementwise=True)
 
 
-def _plans_of_operands(rules: Rules, foreign: Callable[..., Any], blob: int | None = None) -> Cache:
-    """Return plans by the types of operands; `foreign` makes calls with others than `_is_operand`.
-
-    If one operand is always a Blob, `blob` is its position, and its type is not in the keys.
-    """
-
-    def plan(rules: Rules, others: Kinds) -> Callable[..., Any]:
-        kinds = [*others.values()]
-        if blob is not None:
-            kinds.insert(blob, BlobCore)
-        blobs = [n for n, kind in enumerate(kinds) if issubclass(kind, BlobCore)]
-        if not (blobs and all(map(_is_operand, kinds))):
-            return foreign
-        like = blobs[0] if blob is None else blob
-        return Plan(rules, dict(enumerate(kinds)), foreign, like=like).run
-
-    return plans_of(rules._replace(plan=plan))
-
-
 def plans_of_kernel(kernel: Callable[..., Any]) -> Cache:
     """Return the plans of a function that computes a kernel elementwise, in a new Blob.
 
@@ -64,15 +45,22 @@ def plans_of_kernel(kernel: Callable[..., Any]) -> Cache:
         blobs = with_blobs(kernel.__name__, operands)
         return plans[tuple(map(type, blobs))](*blobs)
 
-    plans = _plans_of_operands(_rules(kernel), foreign)
+    def plan(rules: Rules, kinds: Kinds) -> Callable[..., Any]:
+        blobs = [n for n, kind in kinds.items() if issubclass(kind, BlobCore)]
+        if not (blobs and all(map(_is_operand, kinds.values()))):
+            return foreign
+        return Plan(rules, kinds, foreign, like=blobs[0]).run
+
+    plans = plans_of(_rules(kernel)._replace(plan=plan))
     return plans
 
 
-def plans_of_operator(name: str, kernel: Callable[..., Any], *, mirrored: bool = False) -> Cache:
-    """Return the plans of an operator by the type of one operand; the other is a Blob.
+def operator(
+    name: str, kernel: Callable[..., Any], *, mirrored: bool = False
+) -> Callable[..., Any]:
+    """Return the method of an operator. The Blob is the second operand if it is `mirrored`.
 
-    `name` is Python's name of it, such as ``"add"``. The Blob is the second operand if `mirrored`.
-    Operators also take arrays of other libraries.
+    `name` is Python's name of it, such as ``"add"``. Operators also take arrays of other libraries.
     """
 
     def foreign(x1: Any, x2: Any) -> Any:
@@ -80,17 +68,19 @@ def plans_of_operator(name: str, kernel: Callable[..., Any], *, mirrored: bool =
         if getattr(other, "requires_grad", False) is True:
             # torch's own operator, which Python tries next, computes the gradient.
             return NotImplemented
-        operand: Any = array_of_tensor(other, keep=False)
+        operand: Any = array_of_tensor(other)
         if operand is None or operand.dtype not in SUPPORTED or not like.home.plain:
             operand = converted(other, like)
         if operand is NotImplemented:
             answer, operand = _by_foreign(name, kernel, x1, x2, like)
             if operand is NotImplemented:
                 return answer
-        return plans[type(operand)](*((operand, like) if mirrored else (like, operand)))
+        return method(like, operand)
 
-    plans = _plans_of_operands(_rules(kernel), foreign, int(mirrored))
-    return plans
+    kinds = {0: BlobCore, 1: BlobCore}
+    like, operand = (1, 0) if mirrored else (0, 1)
+    method = Plan(_rules(kernel), kinds, foreign, like, operand).run
+    return method
 
 
 def _is_operand(kind: type) -> bool:
@@ -132,19 +122,19 @@ def _by_foreign(name: str, kernel: Callable[..., Any], x1: Any, x2: Any, like: A
 # --- in place ------------------------------------------------------------------------------------
 
 
-def plans_in_place(name: str, kernel: Callable[..., Any]) -> Cache:
-    """Return the plans of an in-place operator by the type of the second operand.
+def operator_in_place(name: str, kernel: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the method of an in-place operator.
 
     An exception leaves the Blob unchanged, except those that NumPy raises while it writes:
     floating-point errors under ``numpy.errstate``, and that of integers to negative powers.
     """
 
     def foreign(like: Any, x2: Any) -> Any:
-        operand: Any = array_of_tensor(x2, keep=False)
+        operand: Any = array_of_tensor(x2)
         if operand is None or operand.dtype not in SUPPORTED or not like.home.plain:
             operand = converted(x2, like)
         if operand is not NotImplemented:
-            return plans[type(operand)](like, operand)
+            return method(like, operand)
         if is_array(x2) or isinstance(x2, np.generic):
             raise _other_type(kernel, x2)
         if is_ndarray_like(x2):
@@ -158,8 +148,7 @@ def plans_in_place(name: str, kernel: Callable[..., Any]) -> Cache:
         answer = answer_of(name, kernel, like, x2)
         if answer is NotImplemented:
             # As a Python scalar, because an array would change the dtype.
-            number = np.asarray(x2).item()
-            answer = plans[type(number)](like, number)
+            answer = method(like, np.asarray(x2).item())
         return answer
 
     rules = Rules(
@@ -170,8 +159,8 @@ def plans_in_place(name: str, kernel: Callable[..., Any]) -> Cache:
         elementwise=True,
         check=_check,
     )
-    plans = _plans_of_operands(rules, foreign, 0)
-    return plans
+    method = Plan(rules, {0: BlobCore, 1: BlobCore}, foreign, 0, 1).run
+    return method
 
 
 def _check(kernel: Callable[..., Any], x1: Any, x2: Any) -> None:

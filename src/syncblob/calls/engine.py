@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from numpy import asarray, ndarray
 
-from syncblob._dtypes import SCALAR_CLASSES, SUPPORTED
-from syncblob._weak_list import Reference
+from syncblob._dtypes import SCALAR_CLASSES, SCALARS, SUPPORTED
 from syncblob.blob.core import BlobCore, fresh
 from syncblob.calls.in_parts import compute_in_room
 from syncblob.calls.make_call import make_call
@@ -99,6 +98,18 @@ _NDARRAY = """
     if a{n} is None:
         return begin(like, {given})
 """
+# The other operand of an operator has any type.
+_OPERAND = f"""
+    a{{n}}, kind = {{x}}, type({{x}})
+    is_array = kind is type(like) or kind not in SCALARS
+    if is_array:
+        if kind is type(like) or (kind is not ndarray and isinstance({{x}}, BlobCore)):
+{indent(_HOME + _BLOB, "        ")}
+        elif kind is ndarray and {{x}}.dtype in SUPPORTED:
+{indent(_NDARRAY, "        ")}
+        else:
+            return foreign({{given}})
+"""
 _ITEMS = """
     items{n} = []
     a{n} = _arrays_in({x}, home, items{n})
@@ -118,8 +129,10 @@ _ASK_IF_LARGE = """
     if home is HOST and ({large}):
         return begin(like, {given})
 """
+# Most kernels keep the common dtype.
 _KEEP = """
-    if not ({same}keeps_dtype(native, a0.dtype, {other})):
+    dtype = a1.dtype if is_array else kind
+    if not (a0.dtype is dtype or keeps_dtype(native, a0.dtype, dtype)):
         return begin(like, {given})
 """
 # The result of an elementwise function is a new array.
@@ -169,14 +182,14 @@ _WRITE = """
         {check}
         a{n} = {x}.array_in(home, MUTABLE, name)
         target = {x}.shortcut
-    note, writers = None, home.writers
+    writers, note = home.writers, None
     try:
         if writers is not None:
-            note = {{target}}
-            writers.add(Reference(note, writers.discard))
+            note = object()
+            writers[note] = target
             # The shortcut may have been revoked while the array was written.
             if not (target.writable and {x}.raw_array is a{n}):
-                note = None
+                del writers[note]
                 return begin(like, {given})
         try:
             result = {compute}
@@ -187,8 +200,9 @@ _WRITE = """
             if not {x}.shortcut.writable:
                 end_write({x}, home, a{n}, name)
     finally:
-        # Frames of an error would keep it.
-        note = None
+        # Without a call before, so that no interrupt leaves the note.
+        if note is not None:
+            writers.pop(note, None)
 """
 _RETURN_TARGET = """
     return {x}
@@ -203,13 +217,14 @@ _STEPS = {
     "overwritten": _TARGET + _TARGET_LATE,
     "target ndarray": _TARGET_NDARRAY,
     "Blob": _BLOB,
+    "operand": _OPERAND,
     "ndarray": _NDARRAY,
     "items": _ITEMS,
     "shape": _SHAPE,
 }
 _TARGETS = ("target", "overwritten", "target ndarray")
 _WRITES = {"target": _WRITE, "overwritten": _WRITE_LATE + _WRITE, "target ndarray": _CALL}
-_ARRAYS = (*_TARGETS, "Blob", "ndarray", "shape")
+_ARRAYS = (*_TARGETS, "Blob", "operand", "ndarray", "shape")
 
 
 @lru_cache(maxsize=1024)
@@ -250,10 +265,17 @@ class Plan:
     Arguments are numbered: those by position first, then those by keyword. `run` makes a call. It
     gets the arguments in this order, and before them the Blob whose class results have, unless that
     is argument `like`. `foreign` makes calls with ndarrays that `run` does not take.
+
+    The method of an operator gets argument `like` first. The other one, `operand`, has any type.
     """
 
     def __init__(
-        self, rules: Rules, kinds: Kinds, foreign: Any = None, like: int | None = None
+        self,
+        rules: Rules,
+        kinds: Kinds,
+        foreign: Any = None,
+        like: int | None = None,
+        operand: int | None = None,
     ) -> None:
         self._like: int | None = like
         self._rules: Rules = rules
@@ -262,6 +284,9 @@ class Plan:
         self._names: tuple[str, ...]
         self._count, self._names = split_keys(kinds)
         self._roles: dict[int, str] = _roles(rules, kinds)
+        self._operand: int | None = operand
+        if operand is not None:
+            self._roles[operand] = "operand"
         self._foreign: Any = foreign or self.begin
         self._queue: Any = None
         self._target: int | None = next((n for n, x in self._roles.items() if x == "target"), None)
@@ -293,21 +318,24 @@ class Plan:
         names = [f"x{n}" for n in range(len(kinds))]
         if self._like is not None:
             names[self._like] = "like"
+        if self._operand is not None:
+            names[self._operand] = "other"
         own = [f"a{n}" if n in {*arrays, *self._items} else name for n, name in enumerate(names)]
+        known = {n: "is_array and " * (roles[n] == "operand") for n in arrays}
         call = arguments(own, self._names)
         owners = [f"(a{n}, {'None' if roles[n] == 'ndarray' else names[n]}), " for n in arrays]
         given = ", ".join(names)
+        signature = f"like, {given}" if self._like is None else given
+        if start is _START and self._operand is not None:
+            signature = "like, other"
         words = {
             "given": given,
-            "signature": f"like, {given}" if self._like is None else given,
+            "signature": signature,
             "call": f"{call}, a0" if in_place else call,
             "operands": "".join([*owners, *(f"*items{n}, " for n in self._items)]),
             "apart": "".join(f" and result is not a{n}" for n in arrays),
-            "check": f"check(native, a0, {own[-1]})" if in_place else "pass",
-            "large": " or ".join(f"a{n}.nbytes >= LARGE" for n in arrays),
-            # Most kernels keep the common dtype.
-            "same": "a0.dtype is a1.dtype or " * (own[-1] == "a1"),
-            "other": "a1.dtype" if own[-1] == "a1" else f"type({own[-1]})",
+            "check": "check(native, a0, a1)" if in_place else "pass",
+            "large": " or ".join(f"{known[n]}a{n}.nbytes >= LARGE" for n in arrays),
         }
         words["compute"] = f"native({words['call']})"
         if start is _QUEUE:
@@ -358,14 +386,16 @@ class Plan:
         call = values if self._like is not None else (like, *values)
         if like.home.queues and not supervisors:
             if self._queue is None:
-                known = {"Blob", *(["target"] if self._rules.check else [])}
+                known = {"Blob", "operand", *(["target"] if self._rules.check else [])}
                 simple = not self._rules.indexes and known >= {*self._roles.values()}
                 self._queue = self._made(_QUEUE, _decline, _decline) if simple else _decline
             with suppress(MemoryError):
                 result = self._queue(*call)
                 if result is not None:
                     return result
-        if "ndarray" in self._roles.values():
+        other = like if self._operand is None else call[self._operand]
+        known = type(other) in SCALARS or isinstance(other, BlobCore)
+        if not known or "ndarray" in self._roles.values():
             return self._foreign(*call)
         return self.begin(like, *values)
 
@@ -481,13 +511,14 @@ class Cache(dict[Any, Any]):
 def plans_of(rules: Any) -> Cache:
     """Return what makes the calls of one function, by the types of the arguments.
 
-    A key is the type of the only argument, or a tuple of types. A tuple of the names of the last
-    ones may come first.
+    A key is the type of the only argument, or a tuple of types; or two tuples, the first of the
+    names of the last arguments.
     """
 
     def plan(key: Any) -> Callable[..., Any]:
-        kinds = key if type(key) is tuple else (key,)
-        names, kinds = (kinds[0], kinds[1:]) if type(kinds[0]) is tuple else ((), kinds)
+        named = type(key) is tuple and type(key[0]) is tuple
+        names, kinds = key if named else ((), key)
+        kinds = kinds if type(kinds) is tuple else (kinds,)
         keys = (*range(len(kinds) - len(names)), *names)
         made: Callable[..., Any] = (rules.plan or usual_plan)(
             rules, dict(zip(keys, kinds, strict=True))

@@ -31,7 +31,7 @@ def array_ufunc(like: Any, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs:
                 return plans[type(x)](like, x)
             case (x1, x2):
                 return plans[type(x1), type(x2)](like, x1, x2)
-        return plans[(*map(type, inputs),)](like, *inputs)
+        return plans[tuple(map(type, inputs))](like, *inputs)
     out = kwargs.get("out", ())
     if type(out) is not tuple or (method == "__call__" and len(inputs) > ufunc.nin):
         # Numba's `vectorize` passes what to write as it was given, unlike NumPy.
@@ -42,7 +42,7 @@ def array_ufunc(like: Any, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs:
     elif has_strangers("__array_ufunc__", *map(type, out)):
         return ufunc_with_strangers(ufunc, method, inputs, kwargs)
     values = (*inputs, *kwargs.values())
-    return plans[(*kwargs,), *map(type, values)](like, *values)
+    return plans[tuple(kwargs), tuple(map(type, values))](like, *values)
 
 
 def array_function(
@@ -59,10 +59,16 @@ def array_function(
     """
     if len(types) > 1 and has_strangers("__array_function__", *types):
         return function_with_strangers(func, types, args, kwargs)
+    plans = FUNCTIONS[func]
     if kwargs:
         values = (*args, *kwargs.values())
-        return _FUNCTIONS[func][(*kwargs,), *map(type, values)](like, *values)
-    return _FUNCTIONS[func][(*map(type, args),)](like, *args)
+        return plans[tuple(kwargs), tuple(map(type, values))](like, *values)
+    match args:
+        case (x,):
+            return plans[type(x)](like, x)
+        case (x1, x2):
+            return plans[type(x1), type(x2)](like, x1, x2)
+    return plans[tuple(map(type, args))](like, *args)
 
 
 # --- plans ----------------------------------------------------------------------------------------
@@ -249,4 +255,4 @@ def _view_of(x: Any, array: Any, view: Any, const: bool) -> Any:
 
 _CALLS = plans_by_function(lambda ufunc: _rules_of_ufunc((ufunc, "__call__")))
 _METHODS = plans_by_function(_rules_of_ufunc)
-_FUNCTIONS = plans_by_function(_rules_of_function)
+FUNCTIONS = plans_by_function(_rules_of_function)

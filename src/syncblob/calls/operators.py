@@ -14,11 +14,9 @@ import numpy as np
 from syncblob import _corrected as corrected
 from syncblob._made_functions import name_made_functions
 from syncblob.blob.core import AnyBlob, BlobCore
-from syncblob.calls.elementwise import plans_in_place, plans_of_kernel, plans_of_operator
+from syncblob.calls.elementwise import operator, operator_in_place, plans_of_kernel
 
 if TYPE_CHECKING:
-    from syncblob.calls.engine import Cache
-
     class _OfOne(Protocol):
         """The type of an operator of one Blob, as a method."""
 
@@ -31,39 +29,24 @@ if TYPE_CHECKING:
 
 
 def _of_one(kernel: Callable[..., Any], text: str) -> Any:
-    plans = plans_of_kernel(kernel)
-
-    def operator(self: Any) -> Any:
-        return plans[type(self)](self)
-
-    operator.__doc__ = f"Return ``{text}``."
-    return operator
+    return _described(plans_of_kernel(kernel)[BlobCore], f"Return ``{text}``.")
 
 
 def _of_two(name: str, kernel: Callable[..., Any], sign: str) -> Any:
-    return _of_plans(plans_of_operator(name, kernel), f"Return ``self {sign} other``.")
+    return _described(operator(name, kernel), f"Return ``self {sign} other``.")
 
 
 def _in_place(name: str, kernel: Callable[..., Any], sign: str) -> Any:
-    return _of_plans(plans_in_place(name, kernel), f"Compute ``self {sign}= other``.")
-
-
-def _of_plans(plans: Cache, description: str) -> Any:
-    def operator(self: Any, other: Any, /) -> Any:
-        return plans[type(other)](self, other)
-
-    operator.__doc__ = description
-    return operator
+    return _described(operator_in_place(name, kernel), f"Compute ``self {sign}= other``.")
 
 
 def _reflected(name: str, kernel: Callable[..., Any], sign: str) -> Any:
-    plans = plans_of_operator(name, kernel, mirrored=True)
+    return _described(operator(name, kernel, mirrored=True), f"Return ``other {sign} self``.")
 
-    def operator(self: Any, other: Any, /) -> Any:
-        return plans[type(other)](other, self)
 
-    operator.__doc__ = f"Return ``other {sign} self``."
-    return operator
+def _described(method: Callable[..., Any], description: str) -> Any:
+    method.__doc__ = description
+    return method
 
 
 class Operators(BlobCore):

@@ -162,9 +162,7 @@ class _Reader(tuple[Any]):
         return sys.modules["torch"].utils.dlpack.to_dlpack(self[0])
 
 
-def array_of_tensor(
-    x: Any, use: Literal["read", "write", "keep"] = "read"
-) -> NDArray[Any] | None:
+def array_of_tensor(x: Any, use: Literal["read", "write", "keep"] = "read") -> NDArray[Any] | None:
     """Return a tensor's memory as an ndarray, in fewer steps than `native_array`; else None.
 
     None for other objects, and if PyTorch or NumPy refuses. To keep it is faster than to write it,

@@ -77,9 +77,8 @@ def operator(
                 return answer
         return method(like, operand)
 
-    kinds = {0: BlobCore, 1: BlobCore}
-    like, operand = (1, 0) if mirrored else (0, 1)
-    method = Plan(_rules(kernel), kinds, foreign, like, operand).run
+    kinds = {0: object, 1: BlobCore} if mirrored else {0: BlobCore, 1: object}
+    method = Plan(_rules(kernel), kinds, foreign, like=int(mirrored)).run
     return method
 
 
@@ -159,7 +158,7 @@ def operator_in_place(name: str, kernel: Callable[..., Any]) -> Callable[..., An
         elementwise=True,
         check=_check,
     )
-    method = Plan(rules, {0: BlobCore, 1: BlobCore}, foreign, 0, 1).run
+    method = Plan(rules, {0: BlobCore, 1: object}, foreign, like=0).run
     return method
 
 

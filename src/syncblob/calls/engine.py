@@ -264,18 +264,12 @@ class Plan:
 
     Arguments are numbered: those by position first, then those by keyword. `run` makes a call. It
     gets the arguments in this order, and before them the Blob whose class results have, unless that
-    is argument `like`. `foreign` makes calls with ndarrays that `run` does not take.
-
-    The method of an operator gets argument `like` first. The other one, `operand`, has any type.
+    is argument `like`. `foreign` makes calls with ndarrays that `run` does not take. The method of
+    an operator gets `like` first, and the other operand, for which `object` stands, has any type.
     """
 
     def __init__(
-        self,
-        rules: Rules,
-        kinds: Kinds,
-        foreign: Any = None,
-        like: int | None = None,
-        operand: int | None = None,
+        self, rules: Rules, kinds: Kinds, foreign: Any = None, like: int | None = None
     ) -> None:
         self._like: int | None = like
         self._rules: Rules = rules
@@ -284,9 +278,9 @@ class Plan:
         self._names: tuple[str, ...]
         self._count, self._names = split_keys(kinds)
         self._roles: dict[int, str] = _roles(rules, kinds)
-        self._operand: int | None = operand
-        if operand is not None:
-            self._roles[operand] = "operand"
+        self._operand: int | None = next(
+            (n for n, x in self._roles.items() if x == "operand"), None
+        )
         self._foreign: Any = foreign or self.begin
         self._queue: Any = None
         self._target: int | None = next((n for n, x in self._roles.items() if x == "target"), None)
@@ -318,24 +312,22 @@ class Plan:
         names = [f"x{n}" for n in range(len(kinds))]
         if self._like is not None:
             names[self._like] = "like"
-        if self._operand is not None:
-            names[self._operand] = "other"
         own = [f"a{n}" if n in {*arrays, *self._items} else name for n, name in enumerate(names)]
-        known = {n: "is_array and " * (roles[n] == "operand") for n in arrays}
         call = arguments(own, self._names)
         owners = [f"(a{n}, {'None' if roles[n] == 'ndarray' else names[n]}), " for n in arrays]
         given = ", ".join(names)
-        signature = f"like, {given}" if self._like is None else given
-        if start is _START and self._operand is not None:
-            signature = "like, other"
+        # As a method, it gets the Blob first.
+        taken = names if self._operand is None or start is _QUEUE else sorted(names)
         words = {
             "given": given,
-            "signature": signature,
+            "signature": ", ".join(["like", *taken] if self._like is None else taken),
             "call": f"{call}, a0" if in_place else call,
             "operands": "".join([*owners, *(f"*items{n}, " for n in self._items)]),
             "apart": "".join(f" and result is not a{n}" for n in arrays),
             "check": "check(native, a0, a1)" if in_place else "pass",
-            "large": " or ".join(f"{known[n]}a{n}.nbytes >= LARGE" for n in arrays),
+            "large": " or ".join(
+                f"{'is_array and ' * (n == self._operand)}a{n}.nbytes >= LARGE" for n in arrays
+            ),
         }
         words["compute"] = f"native({words['call']})"
         if start is _QUEUE:
@@ -394,8 +386,8 @@ class Plan:
                 if result is not None:
                     return result
         other = like if self._operand is None else call[self._operand]
-        known = type(other) in SCALARS or isinstance(other, BlobCore)
-        if not known or "ndarray" in self._roles.values():
+        foreign = not (type(other) in SCALARS or isinstance(other, BlobCore))
+        if foreign or "ndarray" in self._roles.values():
             return self._foreign(*call)
         return self.begin(like, *values)
 
@@ -465,6 +457,8 @@ def _roles(rules: Rules, kinds: Kinds) -> dict[int, str]:
             roles[number] = target if blob else "target ndarray"
         elif blob:
             roles[number] = "shape" if rules.empty else "Blob"
+        elif kind is object:
+            roles[number] = "operand"
         elif kind in {list, tuple}:
             if key not in plain:
                 roles[number] = "items"
@@ -516,9 +510,8 @@ def plans_of(rules: Any) -> Cache:
     """
 
     def plan(key: Any) -> Callable[..., Any]:
-        named = type(key) is tuple and type(key[0]) is tuple
-        names, kinds = key if named else ((), key)
-        kinds = kinds if type(kinds) is tuple else (kinds,)
+        kinds = key if type(key) is tuple else (key,)
+        names, kinds = kinds if type(kinds[0]) is tuple else ((), kinds)
         keys = (*range(len(kinds) - len(names)), *names)
         made: Callable[..., Any] = (rules.plan or usual_plan)(
             rules, dict(zip(keys, kinds, strict=True))

@@ -11,7 +11,14 @@ import numpy as np
 from syncblob._layout import Layout
 from syncblob.blob.core import BlobCore
 from syncblob.calls import tables
-from syncblob.calls.engine import Plan, plans_by_function, usual_plan
+from syncblob.calls.engine import (
+    Plan,
+    arguments,
+    can_be_written,
+    maker_of,
+    plans_by_function,
+    usual_plan,
+)
 from syncblob.calls.foreign import function_with_strangers, has_strangers, ufunc_with_strangers
 from syncblob.calls.nested import replaced
 from syncblob.calls.operands import is_leaf, shape_only
@@ -182,40 +189,53 @@ def _plan_by_shapes(rules: tables.Rules, kinds: Kinds) -> Callable[..., Any]:
 # --- views: nothing is transferred, because arrays stand for Blobs that are not read --------------
 
 
+_VIEW = """
+def run(like, {given}):
+    array = {x}.raw_array
+    if array is None or {x}.known_memory is None or not {x}.home.native:
+        array = stand_in({x})
+    view = native({call}) if array.ndim >= axes else None
+    return read(like, {given}) if view is None else view_of({x}, array, view, {const})
+"""
+
+
 def _plan_of_view(rules: tables.Rules, kinds: Kinds) -> Callable[..., Any]:
     """Plan calls that make views of their first argument, a Blob; or that may copy, and read it."""
     function, (count, names) = rules.function, tables.split_keys(kinds)
-    axes = tables.VIEWS_OF_ONE[function]
+    read = usual_plan(rules, kinds)
+    if not can_be_written(names):
+        return read
     first = [*kinds].index(tables.first_argument(function, range(count)))
+    given = [f"x{n}" for n in range(len(kinds))]
     # Other Blobs stand for axes and numbers.
-    numbers = [
-        n for n, kind in enumerate(kinds.values()) if n != first and issubclass(kind, BlobCore)
+    values = [
+        f"asarray({x})" if issubclass(kind, BlobCore) else x
+        for x, kind in zip(given, kinds.values(), strict=True)
     ]
-    native = _WITHOUT_COPIES.get(function, rules.native)
-    read = Plan(rules, kinds).run
+    values[first] = "array"
     # Of `sliding_window_view`.
-    writeable = names.index("writeable") - len(names) if "writeable" in names else None
+    writeable = dict(zip(names, given[count:], strict=True)).get("writeable")
+    text = _VIEW.format(
+        given=", ".join(given),
+        x=given[first],
+        call=arguments(values, names),
+        const=f"not {writeable}" if writeable else rules.const,
+    )
+    methods = {} if names else tables.METHODS
+    made = {
+        "native": _WITHOUT_COPIES.get(function) or methods.get(function, rules.native),
+        "axes": tables.VIEWS_OF_ONE[function],
+        "read": read,
+        "stand_in": _stand_in,
+        "view_of": _view_of,
+    }
+    return maker_of(text, (*made,), __file__)(*made.values())
 
-    def run(like: Any, *values: Any) -> Any:
-        x = values[first]
-        array = x.raw_array
-        if array is None or x.known_memory is None or not x.home.native:
-            array = x.viewable_array() if x.home.native else None
-            array = x.layout.dummy() if array is None else array
-        given = [*values]
-        given[first] = array
-        for n in numbers:
-            given[n] = np.asarray(values[n])
-        named = dict(zip(names, given[count:], strict=True)) if names else {}
-        view = native(*given[:count], **named) if array.ndim >= axes else None
-        if view is None:
-            return read(like, *values)
-        const = rules.const and not (writeable and values[writeable])
-        if type(view) is np.ndarray:
-            return _view_of(x, array, view, const)
-        return type(view)([_view_of(x, array, part, const) for part in view])
 
-    return run
+def _stand_in(x: BlobCore) -> Any:
+    """Return an array to take views from, which may be out of date, or a dummy."""
+    array = x.viewable_array() if x.home.native else None
+    return x.layout.dummy() if array is None else array
 
 
 def _reshape(a: Any, shape: Any = None, order: Any = "C", **options: Any) -> Any:
@@ -236,7 +256,9 @@ _WITHOUT_COPIES: dict[Any, Callable[..., Any]] = {np.ravel: _ravel, np.reshape: 
 
 
 def _view_of(x: Any, array: Any, view: Any, const: bool) -> Any:
-    """Make a view of a Blob from a view of an array that stands for it."""
+    """Make a view of a Blob from a view of an array that stands for it; several of several."""
+    if type(view) is not np.ndarray:
+        return type(view)([_view_of(x, array, part, const) for part in view])
     if view is array:
         return x
     if const:

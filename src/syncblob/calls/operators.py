@@ -17,6 +17,7 @@ from syncblob.blob.core import AnyBlob, BlobCore
 from syncblob.calls.elementwise import operator, operator_in_place, plans_of_kernel
 
 if TYPE_CHECKING:
+
     class _OfOne(Protocol):
         """The type of an operator of one Blob, as a method."""
 

@@ -25,18 +25,10 @@ from syncblob.devices import HOST, Side, supervisors
 from syncblob.devices.base import Accelerator
 from syncblob.interop import export_numpy
 from syncblob.interop.adopt import adopt
-from syncblob.memory import (
-    CONST,
-    FRESH,
-    NO_SHORTCUT,
-    Access,
-    Shortcut,
-    SyncedMemory,
-    acquire,
-    keepers,
-)
+from syncblob.memory import CONST, FRESH, NO_SHORTCUT, Access, Shortcut, SyncedMemory, acquire
 from syncblob.memory.accesses import expose
 from syncblob.memory.loans import BORROW, NO_LOANS
+from syncblob.memory.operations import keepers
 from syncblob.transfers.verify import verifying
 
 if TYPE_CHECKING:

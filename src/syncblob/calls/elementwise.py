@@ -31,6 +31,25 @@ def _rules(kernel: Callable[..., Any]) -> Rules:
     return Rules(kernel.__name__, kernel, kernel, elementwise=True)
 
 
+def _plans_of_operands(rules: Rules, foreign: Callable[..., Any], blob: int | None = None) -> Cache:
+    """Return plans by the types of operands; `foreign` makes calls with others than `_is_operand`.
+
+    If one operand is always a Blob, `blob` is its position, and its type is not in the keys.
+    """
+
+    def plan(rules: Rules, others: Kinds) -> Callable[..., Any]:
+        kinds = [*others.values()]
+        if blob is not None:
+            kinds.insert(blob, BlobCore)
+        blobs = [n for n, kind in enumerate(kinds) if issubclass(kind, BlobCore)]
+        if not (blobs and all(map(_is_operand, kinds))):
+            return foreign
+        like = blobs[0] if blob is None else blob
+        return Plan(rules, dict(enumerate(kinds)), foreign, like=like).run
+
+    return plans_of(rules._replace(plan=plan))
+
+
 def plans_of_kernel(kernel: Callable[..., Any]) -> Cache:
     """Return the plans of a function that computes a kernel elementwise, in a new Blob.
 
@@ -45,22 +64,15 @@ def plans_of_kernel(kernel: Callable[..., Any]) -> Cache:
         blobs = with_blobs(kernel.__name__, operands)
         return plans[tuple(map(type, blobs))](*blobs)
 
-    def plan(rules: Rules, kinds: Kinds) -> Callable[..., Any]:
-        blobs = [n for n, kind in kinds.items() if issubclass(kind, BlobCore)]
-        if not (blobs and all(map(_is_operand, kinds.values()))):
-            return foreign
-        return Plan(rules, kinds, foreign, like=blobs[0]).run
-
-    plans = plans_of(_rules(kernel)._replace(plan=plan))
+    plans = _plans_of_operands(_rules(kernel), foreign)
     return plans
 
 
-def operator(
-    name: str, kernel: Callable[..., Any], *, mirrored: bool = False
-) -> Callable[..., Any]:
-    """Return the method of an operator. The Blob is the second operand if it is `mirrored`.
+def plans_of_operator(name: str, kernel: Callable[..., Any], *, mirrored: bool = False) -> Cache:
+    """Return the plans of an operator by the type of one operand; the other is a Blob.
 
-    `name` is Python's name of it, such as ``"add"``. Operators also take arrays of other libraries.
+    `name` is Python's name of it, such as ``"add"``. The Blob is the second operand if `mirrored`.
+    Operators also take arrays of other libraries.
     """
 
     def foreign(x1: Any, x2: Any) -> Any:
@@ -75,11 +87,10 @@ def operator(
             answer, operand = _by_foreign(name, kernel, x1, x2, like)
             if operand is NotImplemented:
                 return answer
-        return method(like, operand)
+        return plans[type(operand)](*((operand, like) if mirrored else (like, operand)))
 
-    kinds = {0: object, 1: BlobCore} if mirrored else {0: BlobCore, 1: object}
-    method = Plan(_rules(kernel), kinds, foreign, like=int(mirrored)).run
-    return method
+    plans = _plans_of_operands(_rules(kernel), foreign, int(mirrored))
+    return plans
 
 
 def _is_operand(kind: type) -> bool:
@@ -121,8 +132,8 @@ def _by_foreign(name: str, kernel: Callable[..., Any], x1: Any, x2: Any, like: A
 # --- in place ------------------------------------------------------------------------------------
 
 
-def operator_in_place(name: str, kernel: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the method of an in-place operator.
+def plans_in_place(name: str, kernel: Callable[..., Any]) -> Cache:
+    """Return the plans of an in-place operator by the type of the second operand.
 
     An exception leaves the Blob unchanged, except those that NumPy raises while it writes:
     floating-point errors under ``numpy.errstate``, and that of integers to negative powers.
@@ -133,7 +144,7 @@ def operator_in_place(name: str, kernel: Callable[..., Any]) -> Callable[..., An
         if operand is None or operand.dtype not in SUPPORTED or not like.home.plain:
             operand = converted(x2, like)
         if operand is not NotImplemented:
-            return method(like, operand)
+            return plans[type(operand)](like, operand)
         if is_array(x2) or isinstance(x2, np.generic):
             raise _other_type(kernel, x2)
         if is_ndarray_like(x2):
@@ -147,7 +158,8 @@ def operator_in_place(name: str, kernel: Callable[..., Any]) -> Callable[..., An
         answer = answer_of(name, kernel, like, x2)
         if answer is NotImplemented:
             # As a Python scalar, because an array would change the dtype.
-            answer = method(like, np.asarray(x2).item())
+            number = np.asarray(x2).item()
+            answer = plans[type(number)](like, number)
         return answer
 
     rules = Rules(
@@ -158,8 +170,8 @@ def operator_in_place(name: str, kernel: Callable[..., Any]) -> Callable[..., An
         elementwise=True,
         check=_check,
     )
-    method = Plan(rules, {0: BlobCore, 1: object}, foreign, like=0).run
-    return method
+    plans = _plans_of_operands(rules, foreign, 0)
+    return plans
 
 
 def _check(kernel: Callable[..., Any], x1: Any, x2: Any) -> None:

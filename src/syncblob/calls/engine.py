@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from numpy import asarray, ndarray
 
-from syncblob._dtypes import SCALAR_CLASSES, SCALARS, SUPPORTED
+from syncblob._dtypes import SCALAR_CLASSES, SUPPORTED
 from syncblob.blob.core import BlobCore, fresh
 from syncblob.calls.in_parts import compute_in_room
 from syncblob.calls.make_call import make_call
@@ -98,18 +98,6 @@ _NDARRAY = """
     if a{n} is None:
         return begin(like, {given})
 """
-# The other operand of an operator has any type.
-_OPERAND = f"""
-    a{{n}}, kind = {{x}}, type({{x}})
-    is_array = kind is type(like) or kind not in SCALARS
-    if is_array:
-        if kind is type(like) or (kind is not ndarray and isinstance({{x}}, BlobCore)):
-{indent(_HOME + _BLOB, "        ")}
-        elif kind is ndarray and {{x}}.dtype in SUPPORTED:
-{indent(_NDARRAY, "        ")}
-        else:
-            return foreign({{given}})
-"""
 _ITEMS = """
     items{n} = []
     a{n} = _arrays_in({x}, home, items{n})
@@ -129,10 +117,8 @@ _ASK_IF_LARGE = """
     if home is HOST and ({large}):
         return begin(like, {given})
 """
-# Most kernels keep the common dtype.
 _KEEP = """
-    dtype = a1.dtype if is_array else kind
-    if not (a0.dtype is dtype or keeps_dtype(native, a0.dtype, dtype)):
+    if not ({same}keeps_dtype(native, a0.dtype, {other})):
         return begin(like, {given})
 """
 # The result of an elementwise function is a new array.
@@ -217,14 +203,13 @@ _STEPS = {
     "overwritten": _TARGET + _TARGET_LATE,
     "target ndarray": _TARGET_NDARRAY,
     "Blob": _BLOB,
-    "operand": _OPERAND,
     "ndarray": _NDARRAY,
     "items": _ITEMS,
     "shape": _SHAPE,
 }
 _TARGETS = ("target", "overwritten", "target ndarray")
 _WRITES = {"target": _WRITE, "overwritten": _WRITE_LATE + _WRITE, "target ndarray": _CALL}
-_ARRAYS = (*_TARGETS, "Blob", "operand", "ndarray", "shape")
+_ARRAYS = (*_TARGETS, "Blob", "ndarray", "shape")
 
 
 @lru_cache(maxsize=1024)
@@ -264,8 +249,7 @@ class Plan:
 
     Arguments are numbered: those by position first, then those by keyword. `run` makes a call. It
     gets the arguments in this order, and before them the Blob whose class results have, unless that
-    is argument `like`. `foreign` makes calls with ndarrays that `run` does not take. The method of
-    an operator gets `like` first, and the other operand, for which `object` stands, has any type.
+    is argument `like`. `foreign` makes calls with ndarrays that `run` does not take.
     """
 
     def __init__(
@@ -278,9 +262,6 @@ class Plan:
         self._names: tuple[str, ...]
         self._count, self._names = split_keys(kinds)
         self._roles: dict[int, str] = _roles(rules, kinds)
-        self._operand: int | None = next(
-            (n for n, x in self._roles.items() if x == "operand"), None
-        )
         self._foreign: Any = foreign or self.begin
         self._queue: Any = None
         self._target: int | None = next((n for n, x in self._roles.items() if x == "target"), None)
@@ -316,18 +297,17 @@ class Plan:
         call = arguments(own, self._names)
         owners = [f"(a{n}, {'None' if roles[n] == 'ndarray' else names[n]}), " for n in arrays]
         given = ", ".join(names)
-        # As a method, it gets the Blob first.
-        taken = names if self._operand is None or start is _QUEUE else sorted(names)
         words = {
             "given": given,
-            "signature": ", ".join(["like", *taken] if self._like is None else taken),
+            "signature": f"like, {given}" if self._like is None else given,
             "call": f"{call}, a0" if in_place else call,
             "operands": "".join([*owners, *(f"*items{n}, " for n in self._items)]),
             "apart": "".join(f" and result is not a{n}" for n in arrays),
-            "check": "check(native, a0, a1)" if in_place else "pass",
-            "large": " or ".join(
-                f"{'is_array and ' * (n == self._operand)}a{n}.nbytes >= LARGE" for n in arrays
-            ),
+            "check": f"check(native, a0, {own[-1]})" if in_place else "pass",
+            "large": " or ".join(f"a{n}.nbytes >= LARGE" for n in arrays),
+            # Most kernels keep the common dtype.
+            "same": "a0.dtype is a1.dtype or " * (own[-1] == "a1"),
+            "other": "a1.dtype" if own[-1] == "a1" else f"type({own[-1]})",
         }
         words["compute"] = f"native({words['call']})"
         if start is _QUEUE:
@@ -378,16 +358,14 @@ class Plan:
         call = values if self._like is not None else (like, *values)
         if like.home.queues and not supervisors:
             if self._queue is None:
-                known = {"Blob", "operand", *(["target"] if self._rules.check else [])}
+                known = {"Blob", *(["target"] if self._rules.check else [])}
                 simple = not self._rules.indexes and known >= {*self._roles.values()}
                 self._queue = self._made(_QUEUE, _decline, _decline) if simple else _decline
             with suppress(MemoryError):
                 result = self._queue(*call)
                 if result is not None:
                     return result
-        other = like if self._operand is None else call[self._operand]
-        foreign = not (type(other) in SCALARS or isinstance(other, BlobCore))
-        if foreign or "ndarray" in self._roles.values():
+        if "ndarray" in self._roles.values():
             return self._foreign(*call)
         return self.begin(like, *values)
 
@@ -457,8 +435,6 @@ def _roles(rules: Rules, kinds: Kinds) -> dict[int, str]:
             roles[number] = target if blob else "target ndarray"
         elif blob:
             roles[number] = "shape" if rules.empty else "Blob"
-        elif kind is object:
-            roles[number] = "operand"
         elif kind in {list, tuple}:
             if key not in plain:
                 roles[number] = "items"

@@ -35,8 +35,8 @@ def _rules_of_writer(name: str) -> Rules:
 _WRITERS = plans_by_function(_rules_of_writer)
 
 
-# The usual arguments: axes, which no other library needs to be asked about.
-_AXES = frozenset({int, tuple, type(None)})
+# The types of the usual arguments, such as axes: no other library needs to be asked about them.
+_USUAL = frozenset({bool, int, tuple, type(None)})
 
 
 def _method(function: Callable[..., Any], result: str) -> Any:
@@ -45,9 +45,11 @@ def _method(function: Callable[..., Any], result: str) -> Any:
     def method(self: Any, *args: Any, **options: Any) -> Any:
         if not (args or options):
             return plans[type(self)](self, self)
-        if options or len(args) > 1 or type(args[0]) not in _AXES:
+        values = (*args, *options.values())
+        kinds = tuple(map(type, values))
+        if not _USUAL.issuperset(kinds):
             return function(self, *args, **options)
-        return plans[type(self), type(args[0])](self, self, *args)
+        return plans[tuple(options), (type(self), *kinds)](self, self, *values)
 
     method.__doc__ = f"Return {result}; see `numpy.{function.__name__}`."
     # For `help` and others that ask for the parameters.

@@ -11,14 +11,7 @@ import numpy as np
 from syncblob._layout import Layout
 from syncblob.blob.core import BlobCore
 from syncblob.calls import tables
-from syncblob.calls.engine import (
-    Plan,
-    arguments,
-    can_be_written,
-    maker_of,
-    plans_by_function,
-    usual_plan,
-)
+from syncblob.calls.engine import Plan, arguments, maker_of, plans_by_function, usual_plan
 from syncblob.calls.foreign import function_with_strangers, has_strangers, ufunc_with_strangers
 from syncblob.calls.nested import replaced
 from syncblob.calls.operands import is_leaf, shape_only
@@ -202,34 +195,19 @@ def run(like, {given}):
 def _plan_of_view(rules: tables.Rules, kinds: Kinds) -> Callable[..., Any]:
     """Plan calls that make views of their first argument, a Blob; or that may copy, and read it."""
     function, (count, names) = rules.function, tables.split_keys(kinds)
-    read = usual_plan(rules, kinds)
-    if not can_be_written(names):
-        return read
-    first = [*kinds].index(tables.first_argument(function, range(count)))
     given = [f"x{n}" for n in range(len(kinds))]
-    # Other Blobs stand for axes and numbers.
-    values = [
-        f"asarray({x})" if issubclass(kind, BlobCore) else x
-        for x, kind in zip(given, kinds.values(), strict=True)
-    ]
-    values[first] = "array"
-    # Of `sliding_window_view`.
-    writeable = dict(zip(names, given[count:], strict=True)).get("writeable")
-    text = _VIEW.format(
-        given=", ".join(given),
-        x=given[first],
-        call=arguments(values, names),
-        const=f"not {writeable}" if writeable else rules.const,
-    )
-    methods = {} if names else tables.METHODS
-    made = {
-        "native": _WITHOUT_COPIES.get(function) or methods.get(function, rules.native),
-        "axes": tables.VIEWS_OF_ONE[function],
-        "read": read,
-        "stand_in": _stand_in,
-        "view_of": _view_of,
-    }
-    return maker_of(text, (*made,), __file__)(*made.values())
+    first = [*kinds].index(tables.first_argument(function, range(count)))
+    values = {**dict.fromkeys(given), given[first]: "array"}
+    for x, kind in zip(given, kinds.values(), strict=True):
+        # Other Blobs stand for axes and numbers.
+        values[x] = values[x] or (f"asarray({x})" if issubclass(kind, BlobCore) else x)
+    call, taken = arguments([*values.values()], names), ", ".join(given)
+    text = _VIEW.format(given=taken, x=given[first], call=call, const=rules.const)
+    method = None if names else tables.METHODS.get(function)
+    native = _WITHOUT_COPIES.get(function) or method or rules.native
+    axes, read = tables.VIEWS_OF_ONE[function], usual_plan(rules, kinds)
+    make = maker_of(text, ("native", "axes", "read", "stand_in", "view_of"), __file__)
+    return make(native, axes, read, _stand_in, _view_of)
 
 
 def _stand_in(x: BlobCore) -> Any:
@@ -261,8 +239,7 @@ def _view_of(x: Any, array: Any, view: Any, const: bool) -> Any:
         return type(view)([_view_of(x, array, part, const) for part in view])
     if view is array:
         return x
-    if const:
-        view.flags.writeable = False
+    const = const and not view.flags.writeable
     blob = x.view_of_array(array, view)
     if blob is None:
         # The array is a dummy, or another thread has replaced the buffer. The elements have the

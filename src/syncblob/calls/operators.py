@@ -14,9 +14,10 @@ import numpy as np
 from syncblob import _corrected as corrected
 from syncblob._made_functions import name_made_functions
 from syncblob.blob.core import AnyBlob, BlobCore
-from syncblob.calls.elementwise import operator, operator_in_place, plans_of_kernel
+from syncblob.calls.elementwise import plans_in_place, plans_of_kernel, plans_of_operator
 
 if TYPE_CHECKING:
+    from syncblob.calls.engine import Cache
 
     class _OfOne(Protocol):
         """The type of an operator of one Blob, as a method."""
@@ -30,24 +31,35 @@ if TYPE_CHECKING:
 
 
 def _of_one(kernel: Callable[..., Any], text: str) -> Any:
-    return _described(plans_of_kernel(kernel)[BlobCore], f"Return ``{text}``.")
+    operator = plans_of_kernel(kernel)[BlobCore]
+    operator.__doc__ = f"Return ``{text}``."
+    return operator
 
 
 def _of_two(name: str, kernel: Callable[..., Any], sign: str) -> Any:
-    return _described(operator(name, kernel), f"Return ``self {sign} other``.")
+    return _of_plans(plans_of_operator(name, kernel), f"Return ``self {sign} other``.")
 
 
 def _in_place(name: str, kernel: Callable[..., Any], sign: str) -> Any:
-    return _described(operator_in_place(name, kernel), f"Compute ``self {sign}= other``.")
+    return _of_plans(plans_in_place(name, kernel), f"Compute ``self {sign}= other``.")
+
+
+def _of_plans(plans: Cache, description: str) -> Any:
+    def operator(self: Any, other: Any, /) -> Any:
+        return plans[type(other)](self, other)
+
+    operator.__doc__ = description
+    return operator
 
 
 def _reflected(name: str, kernel: Callable[..., Any], sign: str) -> Any:
-    return _described(operator(name, kernel, mirrored=True), f"Return ``other {sign} self``.")
+    plans = plans_of_operator(name, kernel, mirrored=True)
 
+    def operator(self: Any, other: Any, /) -> Any:
+        return plans[type(other)](other, self)
 
-def _described(method: Callable[..., Any], description: str) -> Any:
-    method.__doc__ = description
-    return method
+    operator.__doc__ = f"Return ``other {sign} self``."
+    return operator
 
 
 class Operators(BlobCore):

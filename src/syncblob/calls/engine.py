@@ -372,9 +372,8 @@ class Plan:
     def _is_certain(self, home: Home, values: tuple[Any, ...]) -> bool:
         """Return whether `run` surely makes a call, so that it may copy for it, once."""
         ready = self._target is None or values[self._target].shortcut.readable
-        certain = home.plain and not supervisors and ready
         # Lists have to be looked at first.
-        certain = certain and not self._items
+        certain = ready and home.plain and not (supervisors or self._items)
         if certain and self._rules.check is not None:
             self._rules.check(self._rules.native, *values)
         return certain
@@ -481,13 +480,13 @@ class Cache(dict[Any, Any]):
 def plans_of(rules: Any) -> Cache:
     """Return what makes the calls of one function, by the types of the arguments.
 
-    A key is the type of the only argument, or a tuple of types; or two tuples, the first of the
-    names of the last arguments.
+    A key is the type of the only argument, or a tuple of types. A tuple of the names of the last
+    ones may come first.
     """
 
     def plan(key: Any) -> Callable[..., Any]:
         kinds = key if type(key) is tuple else (key,)
-        names, kinds = kinds if type(kinds[0]) is tuple else ((), kinds)
+        names, kinds = (kinds[0], kinds[1:]) if type(kinds[0]) is tuple else ((), kinds)
         keys = (*range(len(kinds) - len(names)), *names)
         made: Callable[..., Any] = (rules.plan or usual_plan)(
             rules, dict(zip(keys, kinds, strict=True))

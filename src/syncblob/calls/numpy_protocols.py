@@ -42,7 +42,7 @@ def array_ufunc(like: Any, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs:
     elif has_strangers("__array_ufunc__", *map(type, out)):
         return ufunc_with_strangers(ufunc, method, inputs, kwargs)
     values = (*inputs, *kwargs.values())
-    return plans[tuple(kwargs), tuple(map(type, values))](like, *values)
+    return plans[(*kwargs,), *map(type, values)](like, *values)
 
 
 def array_function(
@@ -62,12 +62,14 @@ def array_function(
     plans = FUNCTIONS[func]
     if kwargs:
         values = (*args, *kwargs.values())
-        return plans[tuple(kwargs), tuple(map(type, values))](like, *values)
+        return plans[(*kwargs,), *map(type, values)](like, *values)
     match args:
         case (x,):
             return plans[type(x)](like, x)
         case (x1, x2):
             return plans[type(x1), type(x2)](like, x1, x2)
+        case (x1, x2, x3):
+            return plans[type(x1), type(x2), type(x3)](like, x1, x2, x3)
     return plans[tuple(map(type, args))](like, *args)
 
 
@@ -186,7 +188,7 @@ _VIEW = """
 def run(like, {given}):
     array = {x}.raw_array
     if array is None or {x}.known_memory is None or not {x}.home.native:
-        array = stand_in({x})
+        array = {x}.memory and shape_only({x})
     view = native({call}) if array.ndim >= axes else None
     return read(like, {given}) if view is None else view_of({x}, array, view, {const})
 """
@@ -197,23 +199,17 @@ def _plan_of_view(rules: tables.Rules, kinds: Kinds) -> Callable[..., Any]:
     function, (count, names) = rules.function, tables.split_keys(kinds)
     given = [f"x{n}" for n in range(len(kinds))]
     first = [*kinds].index(tables.first_argument(function, range(count)))
-    values = {**dict.fromkeys(given), given[first]: "array"}
-    for x, kind in zip(given, kinds.values(), strict=True):
-        # Other Blobs stand for axes and numbers.
-        values[x] = values[x] or (f"asarray({x})" if issubclass(kind, BlobCore) else x)
-    call, taken = arguments([*values.values()], names), ", ".join(given)
+    blobs = [issubclass(kind, BlobCore) for kind in kinds.values()]
+    # Other Blobs stand for axes and numbers.
+    values = [f"asarray({x})" if blob else x for x, blob in zip(given, blobs, strict=True)]
+    values[first] = "array"
+    call, taken = arguments(values, names), ", ".join(given)
     text = _VIEW.format(given=taken, x=given[first], call=call, const=rules.const)
     method = None if names else tables.METHODS.get(function)
     native = _WITHOUT_COPIES.get(function) or method or rules.native
     axes, read = tables.VIEWS_OF_ONE[function], usual_plan(rules, kinds)
-    make = maker_of(text, ("native", "axes", "read", "stand_in", "view_of"), __file__)
-    return make(native, axes, read, _stand_in, _view_of)
-
-
-def _stand_in(x: BlobCore) -> Any:
-    """Return an array to take views from, which may be out of date, or a dummy."""
-    array = x.viewable_array() if x.home.native else None
-    return x.layout.dummy() if array is None else array
+    make = maker_of(text, ("native", "axes", "read", "view_of"), __file__)
+    return make(native, axes, read, _view_of)
 
 
 def _reshape(a: Any, shape: Any = None, order: Any = "C", **options: Any) -> Any:

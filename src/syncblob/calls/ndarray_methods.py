@@ -43,12 +43,12 @@ def _method(function: Callable[..., Any], result: str) -> Any:
     plans = FUNCTIONS[function]
 
     def method(self: Any, *args: Any, **options: Any) -> Any:
-        if not options:
-            match args:
-                case ():
-                    return plans[type(self)](self, self)
-                case (x,) if type(x) in _AXES or type(x) is type(self):
-                    return plans[type(self), type(x)](self, self, x)
+        match (*args, *options.values()):
+            case ():
+                return plans[type(self)](self, self)
+            case (x,) if type(x) in _AXES or type(x) is type(self):
+                kinds = type(self), type(x)
+                return plans[((*options,), *kinds) if options else kinds](self, self, x)
         return function(self, *args, **options)
 
     method.__doc__ = f"Return {result}; see `numpy.{function.__name__}`."

@@ -130,6 +130,18 @@ def test_ordinary_calls(call: str, device: str) -> None:
     require_few(call, device, 6)
 
 
+@pytest.mark.parametrize("device", DEVICES)
+def test_views_of_a_blob_that_only_accessors_used(device: str) -> None:
+    blob = Blob((8, 8), device=device)
+    blob.memory.side_of(accelerator("simulated:0"))
+    for _ in range(2):
+        blob.mutable_cpu_data()
+        blob.mutable_gpu_data()
+    for view in (np.transpose, np.flip, np.diag, Blob.transpose):
+        view(blob)
+        assert len(calls(lambda view=view: view(blob))) <= 6
+
+
 @pytest.mark.parametrize("call", separated(WITH_NDARRAYS + ON_THE_HOST))
 def test_calls_with_ndarrays_and_on_the_host(call: str) -> None:
     require_few(call, "cpu", 6, cpu=CPU)

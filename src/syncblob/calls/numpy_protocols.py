@@ -188,7 +188,8 @@ _VIEW = """
 def run(like, {given}):
     array = {x}.raw_array
     if array is None or {x}.known_memory is None or not {x}.home.native:
-        array = {x}.memory and shape_only({x})
+        array = {x}.viewable_array() if {x}.home.native else None
+        array = {x}.layout.dummy() if array is None else array
     view = native({call}) if array.ndim >= axes else None
     return read(like, {given}) if view is None else view_of({x}, array, view, {const})
 """

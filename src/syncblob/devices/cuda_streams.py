@@ -46,8 +46,10 @@ _adding = Lock()
 
 def as_stream(stream: Any) -> Any:
     """Return a stream of CuPy's, a pointer or an object with ``__cuda_stream__`` as CuPy's."""
-    from cupy.cuda import Stream  # there is a CUDA device
+    from cupy.cuda import ExternalStream, Stream  # there is a CUDA device
 
+    if isinstance(stream, (Stream, ExternalStream)):
+        return stream
     if isinstance(stream, int):
         # The version of the protocol, and the address.
         stream = SimpleNamespace(__cuda_stream__=partial(tuple, (0, stream)))
@@ -121,7 +123,8 @@ class Order:
     """Who has to wait for whom on one device."""
 
     def __init__(self, cupy: Any, index: int, driver: Any) -> None:
-        self._cupy = cupy
+        self._array: Any = cupy.ndarray
+        self._external_stream: Any = cupy.cuda.ExternalStream
         self._index = index
         self.device: Any = cupy.cuda.Device(index)
         self._exchange: Callable[[Any], int] = driver.cuThreadExchangeStreamCaptureMode
@@ -316,39 +319,40 @@ class Order:
             self._passed.setdefault(stream.ptr, stream)
         if captured:
             stretch = _OTHERS
-        kind: Any = self._cupy.ndarray
-        given: list[Any] = []
-        results: list[Any] = []
-        for values, found in ([*operands], given), ([result], results):
-            for x in values:
-                if isinstance(x, kind):
-                    found.append(x)
-                elif isinstance(x, (list, tuple, dict)):
-                    # They come later in this loop.
-                    values.extend(x.values() if isinstance(x, dict) else x)
         # The memory of operands that is other code's.
         others: list[Any] = []
-        for array in given:
-            memory = array.data.mem
+        values: list[Any] = [*operands]
+        for x in values:
+            if type(x) is not self._array:
+                if isinstance(x, (list, tuple, dict)):
+                    # Its arrays come later in this loop.
+                    values += x.values() if isinstance(x, dict) else x
+                continue
+            memory = x.data.mem
             known = self._allocations.get(memory.ptr)
             if known is None:
                 others.append(memory)
                 continue
-            start = array.data.ptr
-            reach = (start, start + array.nbytes) if array.flags.c_contiguous else _EVERYTHING
+            start = x.data.ptr
+            reach = (start, start + x.nbytes) if x.flags.c_contiguous else _EVERYTHING
             if known.uses.get(key := (reach, stretch.stream.ptr)) is not stretch:
                 known.add(key, stretch)
             if captured:
                 known.captured = True
-        for array in results:
-            memory = array.data.mem
-            owns = array.base is None and array.size and memory.device_id == self._index
+        values = [] if result is None else [result]
+        for x in values:
+            if type(x) is not self._array:
+                if isinstance(x, (list, tuple, dict)):
+                    values += x.values() if isinstance(x, dict) else x
+                continue
+            memory = x.data.mem
+            owns = x.base is None and x.size and memory.device_id == self._index
             if owns and memory not in others and memory.ptr not in self._allocations:
-                made = Allocation(array, self._forget)
+                made = Allocation(x, self._forget)
                 made.memory, made.arena, made.captured = memory, stream.ptr, captured
                 made.uses = {(_EVERYTHING, stretch.stream.ptr): stretch}
                 self._allocations[memory.ptr] = made
-        if isinstance(stream, self._cupy.cuda.ExternalStream):
+        if isinstance(stream, self._external_stream):
             # The owner of the stream may destroy it at any time.
             self._end(stretch, captured=False)
 
@@ -373,10 +377,7 @@ class Order:
         return stretch.event
 
     def wait(self, stream: Any, buffer: Any) -> None:
-        """Make a stream wait for all work that may use a buffer.
-
-        Waits itself for the device, if other code may use the buffer; see `synchronize`.
-        """
+        """Make a stream wait for the work that uses a buffer; wait here for that of other code."""
         known, uses = self._allocations.get(buffer.data.mem.ptr), list[Stretch]()
         lent, start = known is None, buffer.data.ptr
         stop = start + buffer.nbytes

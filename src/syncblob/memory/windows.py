@@ -92,11 +92,11 @@ def _plan_growth(ledger: Ledger, side: Side, _access: Access, start: int, stop: 
     _require_free(ledger, side, replaced, action, remedy)
     change = side, ledger.spans, ledger.spans, start, stop
     lost = [(window.start, window.stop) for window in replaced]
-    prepare = partial(_exchange, replaced)
+    prepare = partial(_replace, replaced)
     return Change(*change, losers=1 << side, lost=lost, prepare=prepare, needed=stop - start)
 
 
-def _exchange(
+def _replace(
     gone: Sequence[Window], ledger: Ledger, change: Change, _reason: str
 ) -> tuple[tuple[Window, ...], Sequence[Upload]]:
     """Return the windows of a side without some, or with one instead that has their contents."""
@@ -208,11 +208,11 @@ def _plan_eviction(
 ) -> Change:
     """Plan to free the windows of a side in a range."""
     side, windows = evicted
-    if ledger.only_on(side, start, stop) or ledger.within(side, start, stop) != windows:
+    if ledger.only_on(side, start, stop) or ledger.inside(side, start, stop) != windows:
         raise RuntimeError(
             "this memory was written, or lent to be written, while it was evicted; try again"
         )
-    before, prepare = ledger.spans, partial(_exchange, windows)
+    before, prepare = ledger.spans, partial(_replace, windows)
     after = before.changed(start, stop, lambda held: held & ~(1 << side))
     # Borrows there lost their write permission when the bytes were copied elsewhere.
     return Change(side, before, after, start, stop, prepare=prepare, between=after)

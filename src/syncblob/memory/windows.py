@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from syncblob.devices.base import Home
     from syncblob.memory.buffers import Buffers
-    from syncblob.memory.ledger import Ledger, Upload
+    from syncblob.memory.ledger import Ledger
 
 
 # A memory of at most so many bytes has no windows: one buffer costs little more.
@@ -77,7 +77,9 @@ def grow(
     return window
 
 
-def _plan_growth(ledger: Ledger, side: Side, _access: Access, start: int, stop: int) -> Change:
+def _plan_growth(
+    ledger: Ledger, side: Side, _access: Access, start: int, stop: int, _argument: object = None
+) -> Change:
     """Plan to make a window of a range and those that it overlaps. The map stays."""
     # An array of no elements needs an address, too.
     start, stop = min(start, ledger.nbytes - 1), max(start + 1, stop)
@@ -98,7 +100,7 @@ def _plan_growth(ledger: Ledger, side: Side, _access: Access, start: int, stop: 
 
 def _replace(
     gone: Sequence[Window], ledger: Ledger, change: Change, _reason: str
-) -> tuple[tuple[Window, ...], Sequence[Upload]]:
+) -> tuple[Window, ...]:
     """Return the windows of a side without some, or with one instead that has their contents."""
     side, start, stop = change.side, change.start, change.stop
     new = [Window(start, stop, ledger.allocate(side, change.needed))] if change.needed else []
@@ -113,7 +115,7 @@ def _replace(
         let_go(gone)
     windows = ledger.windows(side)
     place = bisect_left(windows, start, key=operator.attrgetter("start"))
-    return (*windows[:place], *new, *windows[place + len(gone) :]), ()
+    return (*windows[:place], *new, *windows[place + len(gone) :])
 
 
 def holder_of(ledger: Ledger, side: Side, window: Window) -> str:

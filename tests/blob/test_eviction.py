@@ -701,6 +701,22 @@ def test_what_only_the_failed_call_has_is_evicted(two, chained):
     assert compute(two, use_again) == "room"
 
 
+def test_what_cannot_leave_because_of_an_error_stays_and_another_goes(two):
+    first, second = filled(1), filled(2)
+    with two.failing(transfer=1):
+        third = filled(3)
+    assert [x.head for x in (first, second, third)] == [
+        Head.HEAD_AT_GPU,
+        Head.HEAD_AT_CPU,
+        Head.HEAD_AT_GPU,
+    ]
+    two.capacity = 2 * NBYTES
+    alias = np.asarray(third.gpu)
+    with two.failing(transfer=1), pytest.raises(RuntimeError, match="transfer"):
+        filled(4)
+    assert (first.sum().item(), alias.sum()) == (COUNT, 3 * COUNT)
+
+
 # --- threads that wait ----------------------------------------------------------------------------
 
 

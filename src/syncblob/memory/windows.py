@@ -60,13 +60,22 @@ def provide(
         found = ledger.share(side)
     if found is not None or not side or ledger.moving or not divisible(ledger, home):
         return found
-    change = _plan_growth(ledger, side, MUTABLE, *reach)
-    replaced = sum(stop - start for start, stop in change.lost)
-    nbytes = change.stop - change.start + sum(map(_NBYTES, ledger.windows(side))) - replaced
-    if nbytes > _MOST * ledger.nbytes and change.stop - change.start < ledger.nbytes:
+    start, stop, replaced = _union(ledger, side, *reach)
+    nbytes = stop - start + sum(map(_NBYTES, ledger.windows(side))) - sum(map(_NBYTES, replaced))
+    if nbytes > _MOST * ledger.nbytes and stop - start < ledger.nbytes:
         with suppress(MemoryError, BufferError):
             return grow(ledger, side, 0, ledger.nbytes, reason, layout)
-    return grow(ledger, side, *reach, reason, layout)
+    return grow(ledger, side, start, stop, reason, layout)
+
+
+def _union(ledger: Ledger, side: Side, start: int, stop: int) -> tuple[int, int, list[Window]]:
+    """Return the union of a range and the windows that it overlaps, and these."""
+    # An array of no elements needs an address, too.
+    start, stop = min(start, ledger.nbytes - 1), max(start + 1, stop)
+    found = ledger.within(side, start, stop)
+    if found:
+        start, stop = min(start, found[0].start), max(stop, found[-1].stop)
+    return start, stop, found
 
 
 def grow(
@@ -78,14 +87,11 @@ def grow(
 
 
 def _plan_growth(
-    ledger: Ledger, side: Side, _access: Access, start: int, stop: int, _argument: object = None
+    ledger: Ledger, side: Side, _access: Access, start: int, stop: int, _none: object
 ) -> Change:
     """Plan to make a window of a range and those that it overlaps. The map stays."""
-    # An array of no elements needs an address, too.
-    start, stop = min(start, ledger.nbytes - 1), max(start + 1, stop)
-    replaced = ledger.within(side, start, stop)
-    if replaced:
-        start, stop = min(start, replaced[0].start), max(stop, replaced[-1].stop)
+    # A signal handler may have made larger ones since the caller looked.
+    start, stop, replaced = _union(ledger, side, start, stop)
     # Other threads write without the lock. The shortcuts are revoked, so that none begins to.
     if replaced and is_written_elsewhere(ledger):
         raise NotNowError(f"another thread is using {ledger.described()}")

@@ -99,7 +99,7 @@ def used_by(operands: Any, depth: int = 6) -> Iterator[Any]:
 
 def are_written(windows: Iterable[Window]) -> bool:
     """Return whether arrays over windows are being written without the lock."""
-    written = {shortcut.buffer for note in list(WRITERS) for shortcut in note() or ()}
+    written = {shortcut.buffer for shortcut in [*WRITERS.values()]}
     return not written.isdisjoint(windows)
 
 
@@ -152,18 +152,17 @@ if hasattr(os, "register_at_fork"):
 # The number of searches for buffers to evict so far. Each use of an accelerator notes it.
 searches: list[int] = [0]
 
-_keepers = WeakList()
-# Registers a Blob that keeps an array over a buffer of an accelerator.
-keep: Callable[[object], None] = _keepers.add
+# The Blobs that may keep arrays over buffers of accelerators.
+keepers = WeakList()
 
 
 def let_go(gone: Collection[Window]) -> None:
     """Let Blobs drop arrays over windows that are gone."""
-    for blob in _keepers.living() if gone else ():
+    for blob in keepers.living() if gone else ():
         blob._let_go(gone)
 
 
 def settle() -> None:
     """Make the memories of results, so that they can be found."""
-    for blob in _keepers.living():
+    for blob in keepers.living():
         blob._settle()

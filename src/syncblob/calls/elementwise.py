@@ -166,7 +166,7 @@ def plans_in_place(name: str, kernel: Callable[..., Any]) -> Cache:
         f"in-place {kernel.__name__}",
         kernel,
         kernel,
-        lambda *_: {0: False},
+        lambda _: {0: False},
         elementwise=True,
         check=_check,
     )

@@ -24,7 +24,7 @@ from syncblob.calls.in_parts import compute_in_room
 from syncblob.calls.make_call import make_call
 from syncblob.calls.operands import is_leaf, require_device_of, shape_only
 from syncblob.calls.results import array_beside, end_write, give, overwrite_by
-from syncblob.calls.tables import Rules, keeps_dtype, split_keys
+from syncblob.calls.tables import Key, Rules, keeps_dtype, split_keys
 from syncblob.devices import HOST, supervisors
 from syncblob.devices.host import LARGE
 from syncblob.interop.adopt import array_in
@@ -258,9 +258,8 @@ class Plan:
         self._like: int | None = like
         self._rules: Rules = rules
         self._kinds: list[type] = [*kinds.values()]
-        self._count: int
-        self._names: tuple[str, ...]
-        self._count, self._names = split_keys(kinds)
+        self._keys: list[Key] = [*kinds]
+        self._names: tuple[str, ...] = split_keys(kinds)[1]
         self._roles: dict[int, str] = _roles(rules, kinds)
         self._foreign: Any = foreign or self.begin
         self._queue: Any = None
@@ -337,21 +336,15 @@ class Plan:
 
     def begin(self, like: Any, *values: Any) -> Any:
         """Make a call by inspecting its arguments; again if others use the room that it lacks."""
-        rules, args = self._rules, values[: self._count]
-        kwargs = dict(zip(self._names, values[self._count :], strict=True))
+        rules, given = self._rules, dict(zip(self._keys, values, strict=True))
         if rules.check is not None:
             # Before anything is transferred.
-            args[0].require_writable(rules.name)
-            require_device_of(rules.name, *args)
-            rules.check(rules.native, *args)
-        elif not rules.elementwise or kwargs:
-            return from_the_start(make_call, rules, like, args, kwargs)
-        return compute_in_room(
-            lambda *operands: make_call(rules, like, operands, {}),
-            rules.function,
-            args,
-            writes=rules.check is not None,
-        )
+            values[0].require_writable(rules.name)
+            require_device_of(rules.name, *values)
+            rules.check(rules.native, *values)
+        if not rules.elementwise or self._names:
+            return from_the_start(make_call, rules, like, given)
+        return compute_in_room(rules, like, given)
 
     def _elsewhere(self, like: Any, *values: Any) -> Any:
         """Make a call on a device for which room may have to be made, or that queues work."""
@@ -419,14 +412,11 @@ def _arrays_in(items: Any, home: Home, operands: list[Operand]) -> Any:
 
 def _roles(rules: Rules, kinds: Kinds) -> dict[int, str]:
     """Return what arguments are; nothing if each call has to inspect them."""
-    args = [kind for key, kind in kinds.items() if type(key) is int]
-    named = {key: kind for key, kind in kinds.items() if type(key) is str}
-    written = rules.written(args, named)
-    written = {key: written[key] for key in written if kinds[key] is not type(None)}
-    plain = rules.plain(args, named)
+    written = {key: x for key, x in rules.written(kinds).items() if kinds[key] is not type(None)}
+    plain = rules.plain(kinds)
     roles: dict[int, str] = {}
     usual = rules.home is None and len(written) <= 1
-    usual = usual and can_be_written(named)
+    usual = usual and can_be_written(split_keys(kinds)[1])
     for number, (key, kind) in enumerate(kinds.items()):
         blob = issubclass(kind, BlobCore)
         if key in written:

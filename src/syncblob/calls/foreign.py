@@ -17,7 +17,6 @@ import numpy as np
 from syncblob.arrays.foreign import is_array, is_stranger
 from syncblob.blob.core import BlobCore
 from syncblob.blob.scalars import element
-from syncblob.calls.make_call import joined
 from syncblob.calls.nested import instances, replaced
 from syncblob.calls.tables import written_arguments
 
@@ -129,8 +128,8 @@ def function_with_strangers(
             f"{name} may lose the mask of a MaskedArray; give it the array's .filled(), or "
             "numpy.asarray() of the Blob"
         )
-    written = written_arguments(function, args, kwargs)
-    arguments = joined(args, kwargs)
+    arguments = {**dict(enumerate(args)), **kwargs}
+    written = written_arguments(function, arguments)
     _require_arrays(name, [arguments[key] for key in written], strangers)
     args, kwargs = replaced((args, kwargs), BlobCore, np.asarray)
     return function(*args, **kwargs)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from functools import partial
 from operator import attrgetter
 from typing import Any
@@ -13,11 +13,11 @@ from syncblob._dtypes import SCALARS
 from syncblob.blob.core import BlobCore
 from syncblob.calls.engine import plans_by_function
 from syncblob.calls.operands import as_blob, is_plain_array, with_blobs
-from syncblob.calls.tables import Rules
+from syncblob.calls.tables import Arguments, Key, Rules, split_keys
 
 
-def _keywords(_args: Any, kwargs: Mapping[str, Any]) -> Collection[str]:
-    return kwargs.keys()
+def _keywords(given: Arguments) -> Collection[Key]:
+    return split_keys(given)[1]
 
 
 def _rules(function: str | Callable[..., Any]) -> Rules:

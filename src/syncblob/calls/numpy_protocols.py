@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -72,13 +72,13 @@ def _rules_of_ufunc(ufunc_and_method: tuple[np.ufunc, str]) -> tables.Rules:
     ufunc, method = ufunc_and_method
     plan = partial(_plan_of_ufunc, ufunc, method)
 
-    def written(_args: Any, kwargs: Mapping[str, Any]) -> dict[int | str, bool]:
+    def written(given: tables.Arguments) -> dict[int | str, bool]:
         if method == "at":
             return {0: False}
-        if "out" not in kwargs:
+        if "out" not in given:
             return {}
         # A reduction writes every element, even with a mask.
-        whole = method == "reduce" or kwargs.get("where", True) is True
+        whole = method == "reduce" or given.get("where", True) is True
         return {"out": whole and method not in {"accumulate", "reduceat"}}
 
     called = method == "__call__"
@@ -89,7 +89,7 @@ def _rules_of_ufunc(ufunc_and_method: tuple[np.ufunc, str]) -> tables.Rules:
         function,
         function,
         written,
-        lambda _args, kwargs: {"axes", "axis"} & kwargs.keys(),
+        lambda given: {"axes", "axis"} & given.keys(),
         by_name=not called,
         elementwise=called and getattr(np, name, None) is ufunc,
         plan=plan,
@@ -123,14 +123,14 @@ def _rules_of_function(function: Callable[..., Any]) -> tables.Rules:
 
 
 def _plan_of_function(rules: tables.Rules, kinds: Kinds) -> Callable[..., Any]:
-    function, (count, names) = rules.function, tables.split_keys(kinds)
-    first = tables.first_argument(function, range(count))
+    function = rules.function
+    first = tables.first_argument(function, kinds)
     rest = [kind for key, kind in kinds.items() if key != first]
     if function in tables.QUESTIONS:
         return _plan_by_shapes(rules, kinds)
-    if function is np.broadcast_arrays and not names:
+    if function is np.broadcast_arrays and not tables.split_keys(kinds)[1]:
         return _broadcast
-    if tables.has_option(function, range(count), names):
+    if tables.has_option(function, kinds):
         return Plan(rules, kinds).begin
     if issubclass(kinds.get(first, object), BlobCore):
         if function in tables.EMPTY_LIKE and all(map(is_leaf, rest)):
@@ -158,7 +158,7 @@ def _broadcast(like: BlobCore, *values: Any) -> tuple[Any, ...]:
 def _plan_by_shapes(rules: tables.Rules, kinds: Kinds) -> Callable[..., Any]:
     """Plan calls of a function that uses no more than shapes and dtypes."""
     count, names = tables.split_keys(kinds)
-    plain = rules.plain(range(count), kinds)
+    plain = rules.plain(kinds)
     # The numbers of what is a Blob, or may contain Blobs.
     asked = [n for n, key in enumerate(kinds) if key not in plain and not is_leaf(kinds[key])]
 
@@ -180,7 +180,7 @@ def _plan_of_view(rules: tables.Rules, kinds: Kinds) -> Callable[..., Any]:
     """Plan calls that make views of their first argument, a Blob; or that may copy, and read it."""
     function, (count, names) = rules.function, tables.split_keys(kinds)
     axes = tables.VIEWS_OF_ONE[function]
-    first = [*kinds].index(tables.first_argument(function, range(count)))
+    first = [*kinds].index(tables.first_argument(function, kinds))
     # Other Blobs stand for axes and numbers.
     numbers = [
         n for n, kind in enumerate(kinds.values()) if n != first and issubclass(kind, BlobCore)

@@ -5,8 +5,7 @@ In-place operators keep the shape and dtype of the Blob.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from numbers import Number
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,11 +16,9 @@ from syncblob.arrays.foreign import is_array, is_ndarray_like
 from syncblob.arrays.native import array_of_tensor
 from syncblob.blob.core import BlobCore
 from syncblob.calls.engine import Cache, Plan, plans_of
-from syncblob.calls.foreign import answer_of, by_array, has_operator, known_form
+from syncblob.calls.foreign import answer_of, known_form, operator_with
 from syncblob.calls.operands import converted, is_number, refusal, with_blobs
 from syncblob.calls.tables import Rules, keeps_dtype
-from syncblob.devices import HOST
-from syncblob.transfers import require_device
 
 if TYPE_CHECKING:
     from syncblob.calls.engine import Kinds
@@ -84,9 +81,7 @@ def plans_of_operator(name: str, kernel: Callable[..., Any], *, mirrored: bool =
         if operand is None or operand.dtype not in SUPPORTED or not like.home.plain:
             operand = converted(other, like)
         if operand is NotImplemented:
-            answer, operand = _by_foreign(name, kernel, x1, x2, like)
-            if operand is NotImplemented:
-                return answer
+            return operator_with(name, kernel, x1, x2, like)
         return plans[type(operand)](*((operand, like) if mirrored else (like, operand)))
 
     plans = _plans_of_operands(_rules(kernel), foreign, int(mirrored))
@@ -96,37 +91,6 @@ def plans_of_operator(name: str, kernel: Callable[..., Any], *, mirrored: bool =
 def _is_operand(kind: type) -> bool:
     """Return whether a plan takes operands of a type as they are."""
     return issubclass(kind, BlobCore) or kind in SCALARS or kind is np.ndarray
-
-
-def _by_foreign(name: str, kernel: Callable[..., Any], x1: Any, x2: Any, like: Any) -> Any:
-    """Compute an operator with an object that is no array, as ndarray's operators do.
-
-    Returns the result, or an operand that the object becomes; NotImplemented for what is not.
-    """
-    mirrored = like is x1
-    other = x2 if mirrored else x1
-    answer = operand = NotImplemented
-    if is_ndarray_like(other):
-        answer = by_array(name, kernel, x1, x2, like)
-    elif is_number(other) or (
-        # Python would call sequences and other numbers unequal.
-        kernel in {np.equal, np.not_equal}
-        and isinstance(other, (Number, Sequence))
-        and not hasattr(type(other), "__array_ufunc__")
-    ):
-        answer = answer_of(name, kernel, like, other) if mirrored else NotImplemented
-        array = np.asarray(other)
-        if answer is NotImplemented and array.dtype.hasobject:
-            # Python compares these, on the host.
-            require_device(HOST.device, kernel.__name__)
-            answer = like.asarray(kernel(np.asarray(like), array), device=like.device)
-        elif answer is NotImplemented:
-            operand = converted(array, like)
-    elif not (like.shape or isinstance(other, Sequence)) and has_operator(
-        name, other, mirrored=mirrored
-    ):
-        answer = by_array(name, kernel, x1, x2, like)
-    return answer, operand
 
 
 # --- in place ------------------------------------------------------------------------------------
@@ -145,17 +109,15 @@ def plans_in_place(name: str, kernel: Callable[..., Any]) -> Cache:
             operand = converted(x2, like)
         if operand is not NotImplemented:
             return plans[type(operand)](like, operand)
-        if is_array(x2) or isinstance(x2, np.generic):
-            raise _other_type(kernel, x2)
-        if is_ndarray_like(x2):
-            answer = answer_of(name, kernel, known_form(like, x2), x2)
-            if answer is NotImplemented or isinstance(answer, np.ndarray):
-                # The operator would bind the caller's name to a new array.
-                raise _other_type(kernel, x2)
-            return answer
-        if not is_number(x2):
+        of_arrays = is_ndarray_like(x2)
+        if not (of_arrays or is_number(x2)):
             return NotImplemented
-        answer = answer_of(name, kernel, like, x2)
+        answer: Any = NotImplemented
+        if not (is_array(x2) or isinstance(x2, np.generic)):
+            answer = answer_of(name, kernel, known_form(like, x2) if of_arrays else like, x2)
+        if of_arrays and (answer is NotImplemented or isinstance(answer, np.ndarray)):
+            # The operator would bind the caller's name to a new array.
+            raise _other_type(kernel, x2)
         if answer is NotImplemented:
             # As a Python scalar, because an array would change the dtype.
             number = np.asarray(x2).item()

@@ -13,7 +13,6 @@ from syncblob.blob.core import BlobCore
 from syncblob.calls import tables
 from syncblob.calls.engine import Plan, plans_by_function, usual_plan
 from syncblob.calls.foreign import function_with_strangers, has_strangers, ufunc_with_strangers
-from syncblob.calls.nested import replaced
 from syncblob.calls.operands import is_leaf, shape_only
 from syncblob.devices import HOST
 
@@ -40,7 +39,7 @@ def array_ufunc(like: Any, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs:
     if len(out) == 1:
         (kwargs["out"],) = out
     elif has_strangers("__array_ufunc__", *map(type, out)):
-        return ufunc_with_strangers(ufunc, method, inputs, kwargs)
+        return ufunc_with_strangers(ufunc, method, *inputs, **kwargs)
     values = (*inputs, *kwargs.values())
     return plans[(*kwargs,), *map(type, values)](like, *values)
 
@@ -99,12 +98,10 @@ def _rules_of_ufunc(ufunc_and_method: tuple[np.ufunc, str]) -> tables.Rules:
 def _plan_of_ufunc(
     ufunc: np.ufunc, method: str, rules: tables.Rules, kinds: Kinds
 ) -> Callable[..., Any]:
-    count, names = tables.split_keys(kinds)
     operands = [kinds[key] for key in kinds if type(key) is int or key == "out"]
     if has_strangers("__array_ufunc__", *operands):
-        return lambda _, *values: ufunc_with_strangers(
-            ufunc, method, values[:count], dict(zip(names, values[count:], strict=True))
-        )
+        ask = tables.in_order(partial(ufunc_with_strangers, ufunc, method), kinds)
+        return lambda _, *values: ask(*values)
     return usual_plan(rules, kinds)
 
 
@@ -157,18 +154,16 @@ def _broadcast(like: BlobCore, *values: Any) -> tuple[Any, ...]:
 
 def _plan_by_shapes(rules: tables.Rules, kinds: Kinds) -> Callable[..., Any]:
     """Plan calls of a function that uses no more than shapes and dtypes."""
-    count, names = tables.split_keys(kinds)
-    plain = rules.plain(kinds)
-    # The numbers of what is a Blob, or may contain Blobs.
-    asked = [n for n, key in enumerate(kinds) if key not in plain and not is_leaf(kinds[key])]
+    plain, keys = rules.plain(kinds), [*kinds]
+    blobs = [n for n, key in enumerate(keys) if issubclass(kinds[key], BlobCore)]
+    asked = [n for n in blobs if keys[n] not in plain]
+    native = tables.in_order(rules.native, kinds)
 
     def run(_like: Any, *values: Any) -> Any:
         given = [*values]
         for n in asked:
-            x = given[n]
-            known = isinstance(x, BlobCore)
-            given[n] = shape_only(x) if known else replaced(x, BlobCore, shape_only)
-        return rules.native(*given[:count], **dict(zip(names, given[count:], strict=True)))
+            given[n] = shape_only(values[n])
+        return native(*given)
 
     return run
 
@@ -178,17 +173,17 @@ def _plan_by_shapes(rules: tables.Rules, kinds: Kinds) -> Callable[..., Any]:
 
 def _plan_of_view(rules: tables.Rules, kinds: Kinds) -> Callable[..., Any]:
     """Plan calls that make views of their first argument, a Blob; or that may copy, and read it."""
-    function, (count, names) = rules.function, tables.split_keys(kinds)
+    function, keys = rules.function, [*kinds]
     axes = tables.VIEWS_OF_ONE[function]
-    first = [*kinds].index(tables.first_argument(function, kinds))
+    first = keys.index(tables.first_argument(function, kinds))
     # Other Blobs stand for axes and numbers.
     numbers = [
         n for n, kind in enumerate(kinds.values()) if n != first and issubclass(kind, BlobCore)
     ]
-    native = _WITHOUT_COPIES.get(function, rules.native)
+    native = tables.in_order(_WITHOUT_COPIES.get(function, rules.native), kinds)
     read = Plan(rules, kinds).run
     # Of `sliding_window_view`.
-    writeable = names.index("writeable") - len(names) if "writeable" in names else None
+    writeable = keys.index("writeable") if "writeable" in keys else None
 
     def run(like: Any, *values: Any) -> Any:
         x = values[first]
@@ -200,8 +195,7 @@ def _plan_of_view(rules: tables.Rules, kinds: Kinds) -> Callable[..., Any]:
         given[first] = array
         for n in numbers:
             given[n] = np.asarray(values[n])
-        named = dict(zip(names, given[count:], strict=True)) if names else {}
-        view = native(*given[:count], **named) if array.ndim >= axes else None
+        view = native(*given) if array.ndim >= axes else None
         if view is None:
             return read(like, *values)
         const = rules.const and not (writeable and values[writeable])

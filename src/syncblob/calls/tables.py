@@ -216,6 +216,16 @@ def split_keys(given: Arguments) -> tuple[int, tuple[str, ...]]:
     return len(given) - len(names), names
 
 
+def in_order(function: Callable[..., Any], given: Arguments) -> Callable[..., Any]:
+    """Return a function that takes all arguments by position, in the order of their keys."""
+    count, names = split_keys(given)
+    if not names:
+        return function
+    return lambda *values: function(
+        *values[:count], **dict(zip(names, values[count:], strict=True))
+    )
+
+
 @cache
 def keeps_dtype(kernel: Callable[..., Any], dtype: np.dtype[Any], other: Any) -> bool:
     """Tell whether a kernel gives the first dtype; the other may be the type of a scalar."""

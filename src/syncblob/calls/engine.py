@@ -23,7 +23,7 @@ from syncblob.blob.core import BlobCore, fresh
 from syncblob.calls.in_parts import compute_in_room
 from syncblob.calls.make_call import make_call
 from syncblob.calls.operands import is_leaf, require_device_of, shape_only
-from syncblob.calls.results import array_beside, end_write, give, overwrite_by
+from syncblob.calls.results import array_beside, contents_of, end_write, give, overwrite
 from syncblob.calls.tables import Key, Rules, keeps_dtype, split_keys
 from syncblob.devices import HOST, supervisors
 from syncblob.devices.host import LARGE
@@ -95,7 +95,7 @@ _KNOW = """
         return foreign({signature})
 """
 _NDARRAY = """
-    a{n} = {x} if home is HOST else bring_ndarray({x}, home, {given})
+    a{n} = {x} if home is HOST else bring({x}, home, {given})
     if a{n} is None:
         return begin(like, {given})
 """
@@ -160,7 +160,7 @@ _WRITE_LATE = """
     if late:
         result = native({call})
         if result is None or result is a{n}:
-            overwrite_by({x}, a{n}, home, name)
+            overwrite([contents_of({x}, a{n})], home, name)
             return None if result is None else {x}
         return give(result, rules, like, home, ({operands}))
 """
@@ -281,7 +281,6 @@ class Plan:
             "elsewhere": self._elsewhere,
             "foreign": self._foreign,
             "bring": bring,
-            "bring_ndarray": self._bring_ndarray,
         }
         return maker_of(self._text(start), (*values,))(*values.values())
 
@@ -362,26 +361,16 @@ class Plan:
             return self._foreign(*call)
         return self.begin(like, *values)
 
-    def _is_certain(self, home: Home, values: tuple[Any, ...]) -> bool:
-        """Return whether `run` surely makes a call, so that it may copy for it, once."""
+    def _bring(self, x: Any, home: Home, *values: Any) -> Any:
+        """Bring a Blob's array up to date, or upload an ndarray; None if the call has to begin."""
         ready = self._target is None or values[self._target].shortcut.readable
-        certain = home.plain and not supervisors and ready
-        # Lists have to be looked at first.
-        certain = certain and not self._items
+        # A call that is certain may copy, once. Lists have to be looked at first.
+        certain = ready and home.plain and not supervisors and not self._items
         if certain and self._rules.check is not None:
             self._rules.check(self._rules.native, *values)
-        return certain
-
-    def _bring(self, x: Any, home: Home, *values: Any) -> Any:
-        """Bring a Blob's array up to date; None if the call has to begin instead."""
-        if self._is_certain(home, values):
-            return x.array_in(home, CONST, self._rules.name)
-        return x.current_array()
-
-    def _bring_ndarray(self, x: Any, home: Home, *values: Any) -> Any:
-        """Upload an ndarray that is only read; None as `_bring`."""
-        certain = x.flags.c_contiguous and self._is_certain(home, values)
-        return array_in(home, x, self._rules.name) if certain else None
+        if isinstance(x, BlobCore):
+            return x.array_in(home, CONST, self._rules.name) if certain else x.current_array()
+        return array_in(home, x, self._rules.name) if certain and x.flags.c_contiguous else None
 
 
 def _arrays_in(items: Any, home: Home, operands: list[Operand]) -> Any:

@@ -38,8 +38,9 @@ def forgets_newest(x: BlobCore, side: Side) -> bool:
 
 # --- what a function writes -----------------------------------------------------------------------
 
-# A Blob's memory, a layout of it, and a function that writes into an array of that.
-Overwrite = tuple["SyncedMemory", "Layout", Callable[[Any], Any]]
+# A Blob's memory, a layout of it, a function that writes into an array of that, and its other
+# arguments.
+Overwrite = tuple[Any, ...]
 
 
 def array_beside(x: Any, home: Home) -> Any:
@@ -48,16 +49,15 @@ def array_beside(x: Any, home: Home) -> Any:
     return home.empty(x.layout.shape, x.layout.dtype) if late else None
 
 
-def overwrite_by(x: Any, array: Any, home: Home, name: str) -> None:
-    """Overwrite a Blob by the contents of an array."""
-    memory = x.memory
-    memory.write(memory.side_of(home), OVERWRITE, x.layout, name, setitem, ..., array)
+def contents_of(x: Any, array: Any) -> Overwrite:
+    """Return the overwrite of a Blob by the contents of an array."""
+    return x.memory, x.layout, setitem, ..., array
 
 
 def end_write(x: Any, home: Home, array: Any, name: str) -> None:
     """End a write if the other side was read, or the buffer has left the memory, meanwhile."""
     if not x.finish_write(home, name, array) and x.layout.shape == array.shape:
-        overwrite_by(x, array, home, name)
+        overwrite([contents_of(x, array)], home, name)
 
 
 def overwrite(overwrites: Sequence[Overwrite], home: Home, reason: str) -> None:
@@ -65,15 +65,17 @@ def overwrite(overwrites: Sequence[Overwrite], home: Home, reason: str) -> None:
     if not overwrites:
         return
     # Always in the same order, because each is made under the locks of those before.
-    (memory, layout, function), *rest = sorted(overwrites, key=lambda each: id(each[0]))
+    (memory, layout, *writing), *rest = sorted(overwrites, key=lambda each: id(each[0]))
     apart = [each for each in rest if each[0] is not memory]
 
-    def write(array: Any) -> None:
+    def write(array: Any, function: Callable[..., Any], *arguments: Any) -> None:
         # What can fail comes before the first is written.
         overwrite(apart, home, reason)
-        function(array)
+        function(array, *arguments)
 
-    memory.write(memory.side_of(home), OVERWRITE, layout, reason, write if apart else function)
+    if apart:
+        writing = [write, *writing]
+    memory.write(memory.side_of(home), OVERWRITE, layout, reason, *writing)
     overwrite([each for each in rest if each[0] is memory], home, reason)
 
 
@@ -112,12 +114,9 @@ def give(result: Any, rules: Rules, like: Any, home: Home, operands: Sequence[Op
     several = isinstance(result, (list, tuple))
     items = []
     for x in result if several else (result,):
-        own = type(x) is np.ndarray and x.dtype in SUPPORTED
-        if own and x.base is None:
-            for operand, _ in operands:
-                own = own and x is not operand
-        elif own:
-            own = _is_own(x, operands, rules)
+        own = type(x) is np.ndarray and x.base is None and x.dtype in SUPPORTED
+        for operand, _ in operands if own else ():
+            own = own and x is not operand
         if own:
             items.append(fresh(type(like), x, home))
         elif several and isinstance(x, (list, tuple, bool, int)):
@@ -132,28 +131,19 @@ def give(result: Any, rules: Rules, like: Any, home: Home, operands: Sequence[Op
     return tuple(items) if kind is tuple else rebuilt(result, items)
 
 
-def _is_own(array: Any, operands: Sequence[Operand], rules: Rules) -> bool:
-    """Return whether an array with a base certainly shares no memory with operands."""
-    base = array.base
-    known = type(base) is np.ndarray and base.base is None and not rules.const
-    if not (known and array.flags.carray):
-        return False
-    for operand, _ in operands:
-        # An operand over the memory that the base owns would have it as its base.
-        if array is operand or base is operand or base is operand.base:
-            return False
-    return True
-
-
 def _give_array(
     array: Any, rules: Rules, like: Any, home: Home, operands: Sequence[Operand]
 ) -> Any:
     """Replace an array that may share memory with operands; see `give`."""
+    # An operand over the memory that a base owns has it as its base.
+    base = array.base if type(array) is np.ndarray else None
+    owner = type(base) is np.ndarray and base.base is None
     shares = []
     for operand, x in operands:
         if array is operand and x is not None:
             return x
-        if home.overlap(array, operand):
+        apart = owner and array is not operand and base is not operand and base is not operand.base
+        if not apart and home.overlap(array, operand):
             shares.append(x)
     blobs = [x for x in shares if isinstance(x, BlobCore)]
     if not (array.dtype in SUPPORTED or is_supported(array.dtype)):
@@ -163,6 +153,8 @@ def _give_array(
         return array
     if len(blobs) < len(shares) and (not rules.const or any(x is not None for x in shares)):
         return adopted(array, like, home.device)
+    if owner and not (shares or rules.const) and array.flags.carray:
+        return fresh(type(like), array, home)
     # A result over memory that a Blob tracks must share that memory, or writes would be missed.
     sharing = [
         (x, window)

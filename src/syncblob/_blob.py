@@ -443,7 +443,7 @@ class Blob(Operators, Views, Replacements, CaffeMath, Creation):
             raise TypeError("a 0-d Blob cannot be iterated over; use item() for its element")
         if len(shape) == 1:
             return scalars.iterate(self)
-        return (self[index] for index in range(shape[0]))
+        return map(self.__getitem__, range(shape[0]))
 
     def __reversed__(self) -> Iterator[Any]:
         """Iterate over the first axis from its end; see `__iter__`."""
@@ -833,8 +833,8 @@ class Blob(Operators, Views, Replacements, CaffeMath, Creation):
             return torch.call_untraced(func, args, kwargs)
         if kwargs:
             values = (*args, *kwargs.values())
-            return torch.functions[func][(*kwargs,), *map(type, values)](values)
-        return torch.functions[func][(*map(type, args),)](args)
+            return torch.functions[func][tuple(kwargs), tuple(map(type, values))](values)
+        return torch.functions[func][tuple(map(type, args))](args)
 
     def to_torch(self, *, copy: bool | None = None) -> Tensor:
         """Return a tensor over data, on this Blob's device: a tracked alias, by a mutable access.

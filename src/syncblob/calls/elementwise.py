@@ -77,7 +77,7 @@ def plans_of_operator(name: str, kernel: Callable[..., Any], *, mirrored: bool =
         if getattr(other, "requires_grad", False) is True:
             # torch's own operator, which Python tries next, computes the gradient.
             return NotImplemented
-        operand: Any = array_of_tensor(other, keep=False)
+        operand: Any = array_of_tensor(other)
         if operand is None or operand.dtype not in SUPPORTED or not like.home.plain:
             operand = converted(other, like)
         if operand is NotImplemented:
@@ -104,7 +104,7 @@ def plans_in_place(name: str, kernel: Callable[..., Any]) -> Cache:
     """
 
     def foreign(like: Any, x2: Any) -> Any:
-        operand: Any = array_of_tensor(x2, keep=False)
+        operand: Any = array_of_tensor(x2)
         if operand is None or operand.dtype not in SUPPORTED or not like.home.plain:
             operand = converted(x2, like)
         if operand is not NotImplemented:

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 from numpy import asarray, ndarray
 
 from syncblob._dtypes import SCALAR_CLASSES, SUPPORTED
-from syncblob._weak_list import Reference
 from syncblob.blob.core import BlobCore, fresh
 from syncblob.calls.in_parts import compute_in_room
 from syncblob.calls.make_call import make_call
@@ -169,14 +168,14 @@ _WRITE = """
         {check}
         a{n} = {x}.array_in(home, MUTABLE, name)
         target = {x}.shortcut
-    note, writers = None, home.writers
+    writers, note = home.writers, None
     try:
         if writers is not None:
-            note = {{target}}
-            writers.add(Reference(note, writers.discard))
+            note = object()
+            writers[note] = target
             # The shortcut may have been revoked while the array was written.
             if not (target.writable and {x}.raw_array is a{n}):
-                note = None
+                del writers[note]
                 return begin(like, {given})
         try:
             result = {compute}
@@ -187,8 +186,9 @@ _WRITE = """
             if not {x}.shortcut.writable:
                 end_write({x}, home, a{n}, name)
     finally:
-        # Frames of an error would keep it.
-        note = None
+        # Without a call before, so that no interrupt leaves the note.
+        if note is not None:
+            writers.pop(note, None)
 """
 _RETURN_TARGET = """
     return {x}
@@ -460,13 +460,13 @@ class Cache(dict[Any, Any]):
 def plans_of(rules: Any) -> Cache:
     """Return what makes the calls of one function, by the types of the arguments.
 
-    A key is the type of the only argument, or a tuple of types. A tuple of the names of the last
-    ones may come first.
+    A key is the type of the only argument, or a tuple of types; or two tuples, the first of the
+    names of the last arguments.
     """
 
     def plan(key: Any) -> Callable[..., Any]:
         kinds = key if type(key) is tuple else (key,)
-        names, kinds = (kinds[0], kinds[1:]) if type(kinds[0]) is tuple else ((), kinds)
+        names, kinds = kinds if type(kinds[0]) is tuple else ((), kinds)
         keys = (*range(len(kinds) - len(names)), *names)
         made: Callable[..., Any] = (rules.plan or usual_plan)(
             rules, dict(zip(keys, kinds, strict=True))

@@ -52,7 +52,7 @@ def apply(function: str | Callable[..., Any], *operands: Any, **keywords: Any) -
         operands = tuple(with_blobs(name, operands))
         like = next(x for x in operands if isinstance(x, BlobCore))
     values = (*operands, *keywords.values())
-    result = _FUNCTIONS[function][(*keywords,), *map(type, values)](like, *values)
+    result = _FUNCTIONS[function][tuple(keywords), tuple(map(type, values))](like, *values)
     return tuple(result) if type(result) is list else result
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from syncblob._made_functions import name_made_functions
 from syncblob.blob.core import AnyBlob, BlobCore
 from syncblob.calls.engine import plans_by_function
-from syncblob.calls.numpy_protocols import array_function
+from syncblob.calls.numpy_protocols import FUNCTIONS
 from syncblob.calls.tables import Rules
 
 if TYPE_CHECKING:
@@ -35,15 +35,21 @@ def _rules_of_writer(name: str) -> Rules:
 _WRITERS = plans_by_function(_rules_of_writer)
 
 
-# The usual arguments: axes, which no other library needs to be asked about.
-_AXES = frozenset({int, tuple, type(None)})
+# The types of the usual arguments, such as axes: no other library needs to be asked about them.
+_USUAL = frozenset({bool, int, tuple, type(None)})
 
 
 def _method(function: Callable[..., Any], result: str) -> Any:
+    plans = FUNCTIONS[function]
+
     def method(self: Any, *args: Any, **options: Any) -> Any:
-        if options or len(args) > 1 or (args and type(args[0]) not in _AXES):
+        if not (args or options):
+            return plans[type(self)](self, self)
+        values = (*args, *options.values())
+        kinds = tuple(map(type, values))
+        if not _USUAL.issuperset(kinds):
             return function(self, *args, **options)
-        return array_function(self, function, (), (self, *args), options)
+        return plans[tuple(options), (type(self), *kinds)](self, self, *values)
 
     method.__doc__ = f"Return {result}; see `numpy.{function.__name__}`."
     # For `help` and others that ask for the parameters.
@@ -151,7 +157,7 @@ class NdarrayMethods(BlobCore):
     def _write_by(self, name: str, *args: Any, **kwargs: Any) -> None:
         """Call a method of arrays that writes its array."""
         values = (self, *args, *kwargs.values())
-        _WRITERS[name][(*kwargs,), *map(type, values)](self, *values)
+        _WRITERS[name][tuple(kwargs), tuple(map(type, values))](self, *values)
 
 
 name_made_functions(vars(NdarrayMethods), "Blob")

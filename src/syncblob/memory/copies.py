@@ -27,7 +27,7 @@ from syncblob.memory.windows import provide
 from syncblob.transfers import Copying, transfer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
@@ -223,7 +223,7 @@ def _plan_push(  # a copy
 
 def _start(
     origin: Side, stream: object, uploads: list[Upload], ledger: Ledger, change: Change, reason: str
-) -> tuple[tuple[Window, ...], Sequence[Upload]]:
+) -> tuple[Window, ...]:
     """Start to copy the pieces of a push or a pull, and list them."""
     side = change.side
     accelerator: Any = ledger.home(origin or side)
@@ -241,7 +241,9 @@ def _start(
             parts = window.part(start, stop), target.part(start, stop)
             work = transfer(copying, way, stop - start, start, start_copy, *parts, *on)
             uploads.append(Upload(start, stop, work, side, origin))
-    return after, uploads
+    # Before the map counts their bytes: who finds these there has to wait.
+    ledger.uploads = (*ledger.uploads, *uploads)
+    return after
 
 
 # --- of bytes that no memory tracks --------------------------------------------------------------

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from syncblob.devices.base import Home
     from syncblob.memory.buffers import Buffers
-    from syncblob.memory.ledger import Ledger, Upload
+    from syncblob.memory.ledger import Ledger
 
 
 # A memory of at most so many bytes has no windows: one buffer costs little more.
@@ -83,7 +83,9 @@ def grow(
     return window
 
 
-def _plan_growth(ledger: Ledger, side: Side, _access: Access, start: int, stop: int) -> Change:
+def _plan_growth(
+    ledger: Ledger, side: Side, _access: Access, start: int, stop: int, _none: object
+) -> Change:
     """Plan to make a window, which replaces those that it overlaps. The map stays."""
     before = ledger.spans
     windows = ledger.within(side, start, stop)
@@ -108,9 +110,7 @@ def _plan_growth(ledger: Ledger, side: Side, _access: Access, start: int, stop: 
     return Change(*change, losers=1 << side, lost=lost, prepare=_enlarge, needed=needed)
 
 
-def _enlarge(
-    ledger: Ledger, change: Change, _reason: str
-) -> tuple[tuple[Window, ...], Sequence[Upload]]:
+def _enlarge(ledger: Ledger, change: Change, _reason: str) -> tuple[Window, ...]:
     """Return the windows of a side with a new one, which has the old contents."""
     side = change.side
     replaced = ledger.within(side, change.start, change.stop)
@@ -122,7 +122,7 @@ def _enlarge(
         accelerator.compute(operator.setitem, target, ..., old.array)
     windows = ledger.windows(side)
     place = bisect_left(windows, change.start, key=operator.attrgetter("start"))
-    return (*windows[:place], window, *windows[place + len(replaced) :]), ()
+    return (*windows[:place], window, *windows[place + len(replaced) :])
 
 
 def holder_of(ledger: Ledger, side: Side, window: Window) -> str:
@@ -223,9 +223,7 @@ def _plan_eviction(  # a range
     return Change(side, before, after, start, stop, prepare=_drop, between=after)
 
 
-def _drop(
-    ledger: Ledger, change: Change, _reason: str
-) -> tuple[tuple[Window, ...], Sequence[Upload]]:
+def _drop(ledger: Ledger, change: Change, _reason: str) -> tuple[Window, ...]:
     side = change.side
     gone = ledger.inside(side, change.start, change.stop)
     home = ledger.home(side)
@@ -233,4 +231,4 @@ def _drop(
         # The memory of the window may be given to someone else at once.
         home.settle(window.array)
         ledger.compare_watch(side, window.start, window.stop, writes=True)
-    return tuple([each for each in ledger.windows(side) if each not in gone]), ()
+    return tuple([each for each in ledger.windows(side) if each not in gone])

@@ -1,4 +1,4 @@
-"""Elementwise operations and ``@``: of the operators of Blob, and of the array API's functions.
+"""The operators of Blob: elementwise operations and ``@``.
 
 In-place operators keep the shape and dtype of the Blob.
 """
@@ -17,7 +17,7 @@ from syncblob.arrays.native import array_of_tensor
 from syncblob.blob.core import BlobCore
 from syncblob.calls.engine import Cache, Plan, plans_of
 from syncblob.calls.foreign import answer_of, known_form, operator_with
-from syncblob.calls.operands import converted, is_number, refusal, with_blobs
+from syncblob.calls.operands import converted, is_number, is_operand
 from syncblob.calls.tables import Rules, keeps_dtype
 
 if TYPE_CHECKING:
@@ -28,41 +28,20 @@ def _rules(kernel: Callable[..., Any]) -> Rules:
     return Rules(kernel.__name__, kernel, kernel, elementwise=True)
 
 
-def _plans_of_operands(rules: Rules, foreign: Callable[..., Any], blob: int | None = None) -> Cache:
-    """Return plans by the types of operands; `foreign` makes calls with others than `_is_operand`.
+def _plans_beside(rules: Rules, foreign: Callable[..., Any], blob: int) -> Cache:
+    """Return plans by the type of one operand; the other, at a position, is a Blob.
 
-    If one operand is always a Blob, `blob` is its position, and its type is not in the keys.
+    `foreign` makes the calls with others than `is_operand`.
     """
 
     def plan(rules: Rules, others: Kinds) -> Callable[..., Any]:
         kinds = [*others.values()]
-        if blob is not None:
-            kinds.insert(blob, BlobCore)
-        blobs = [n for n, kind in enumerate(kinds) if issubclass(kind, BlobCore)]
-        if not (blobs and all(map(_is_operand, kinds))):
+        kinds.insert(blob, BlobCore)
+        if not all(map(is_operand, kinds)):
             return foreign
-        like = blobs[0] if blob is None else blob
-        return Plan(rules, dict(enumerate(kinds)), foreign, like=like).run
+        return Plan(rules, dict(enumerate(kinds)), foreign, like=blob).run
 
     return plans_of(rules._replace(plan=plan))
-
-
-def plans_of_kernel(kernel: Callable[..., Any]) -> Cache:
-    """Return the plans of a function that computes a kernel elementwise, in a new Blob.
-
-    The operands are Blobs; one may be a scalar or an array of any library. Without a Blob, NumPy's
-    scalars become Blobs.
-    """
-
-    def foreign(*operands: Any) -> Any:
-        if any(x is None for x in operands):
-            # `with_blobs` keeps None, and NumPy would compute an array of objects.
-            raise refusal(kernel.__name__, None)
-        blobs = with_blobs(kernel.__name__, operands)
-        return plans[tuple(map(type, blobs))](*blobs)
-
-    plans = _plans_of_operands(_rules(kernel), foreign)
-    return plans
 
 
 def plans_of_operator(name: str, kernel: Callable[..., Any], *, mirrored: bool = False) -> Cache:
@@ -84,13 +63,8 @@ def plans_of_operator(name: str, kernel: Callable[..., Any], *, mirrored: bool =
             return operator_with(name, kernel, x1, x2, like)
         return plans[type(operand)](*((operand, like) if mirrored else (like, operand)))
 
-    plans = _plans_of_operands(_rules(kernel), foreign, int(mirrored))
+    plans = _plans_beside(_rules(kernel), foreign, int(mirrored))
     return plans
-
-
-def _is_operand(kind: type) -> bool:
-    """Return whether a plan takes operands of a type as they are."""
-    return issubclass(kind, BlobCore) or kind in SCALARS or kind is np.ndarray
 
 
 # --- in place ------------------------------------------------------------------------------------
@@ -132,7 +106,7 @@ def plans_in_place(name: str, kernel: Callable[..., Any]) -> Cache:
         elementwise=True,
         check=_check,
     )
-    plans = _plans_of_operands(rules, foreign, 0)
+    plans = _plans_beside(rules, foreign, 0)
     return plans
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from syncblob._dtypes import PYTHON_SCALARS, SUPPORTED, can_hold, is_supported
+from syncblob._dtypes import PYTHON_SCALARS, SCALARS, SUPPORTED, can_hold, is_supported
 from syncblob.arrays.foreign import NoValuesError, is_array, is_stranger
 from syncblob.arrays.native import native_array
 from syncblob.blob.core import AnyBlob, BlobCore
@@ -59,6 +59,11 @@ def as_blob(name: str, x: Any, *beside: Any) -> Any:
 def is_plain_array(x: Any) -> bool:
     """Return whether an object is an ndarray that the engine takes beside a Blob as it is."""
     return type(x) is np.ndarray and x.dtype in SUPPORTED
+
+
+def is_operand(kind: type) -> bool:
+    """Return whether the engine takes operands of a type as they are."""
+    return issubclass(kind, BlobCore) or kind in SCALARS or kind is np.ndarray
 
 
 def is_number(x: Any) -> bool:

@@ -191,12 +191,14 @@ def _plan_of_view(rules: tables.Rules, kinds: Kinds) -> Callable[..., Any]:
     """Plan calls that make views of their first argument, a Blob; or that may copy, and read it."""
     function, (_, names) = rules.function, tables.split_keys(kinds)
     given = [f"x{n}" for n in range(len(kinds))]
+    # Other Blobs stand for axes and numbers.
+    values = [
+        f"asarray({x})" if issubclass(kind, BlobCore) else x
+        for x, kind in zip(given, kinds.values(), strict=True)
+    ]
     first = [*kinds].index(tables.first_argument(function, kinds))
-    values = {**dict.fromkeys(given), given[first]: "array"}
-    for x, kind in zip(given, kinds.values(), strict=True):
-        # Other Blobs stand for axes and numbers.
-        values[x] = values[x] or (f"asarray({x})" if issubclass(kind, BlobCore) else x)
-    call, taken = arguments([*values.values()], names), ", ".join(given)
+    values[first] = "array"
+    call, taken = arguments(values, names), ", ".join(given)
     text = _VIEW.format(given=taken, x=given[first], call=call, const=rules.const)
     method = None if names else tables.METHODS.get(function)
     native = _WITHOUT_COPIES.get(function) or method or rules.native

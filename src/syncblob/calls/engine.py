@@ -21,7 +21,7 @@ from syncblob._dtypes import SCALAR_CLASSES, SUPPORTED
 from syncblob.blob.core import BlobCore, fresh
 from syncblob.calls.in_parts import compute_in_room
 from syncblob.calls.make_call import make_call
-from syncblob.calls.operands import is_leaf, require_device_of, shape_only
+from syncblob.calls.operands import is_leaf, shape_only
 from syncblob.calls.results import array_beside, contents_of, end_write, give, overwrite
 from syncblob.calls.tables import Key, Rules, keeps_dtype, split_keys
 from syncblob.devices import HOST, supervisors
@@ -42,22 +42,22 @@ Kinds = Mapping[int | str, type]
 
 # Steps use what this module imports. Argument n is {x}, and its array a{n}. What cannot go on
 # leaves the call to `begin`; until then nothing has changed.
-_START = """
-def run({signature}):
-    home = like.home
-    if not home.plain:
-        return elsewhere(like, {given})
-"""
 # On a device that queues work. Its arrays are not in use any more when the call has to begin again.
 _QUEUE = """
 def run({signature}):
     home = like.home
+"""
+_START = f"""{_QUEUE}
+    if not home.plain:
+        return elsewhere(like, {{given}})
 """
 # In this order; see `BlobCore`.
 _TARGET = """
     if {x}.readonly:
         {x}.require_writable(name)
     target, a{n} = {x}.shortcut, {x}.raw_array
+"""
+_HOME = """
     if {x}.home is not home:
         return begin(like, {given})
 """
@@ -76,10 +76,6 @@ _TARGET_LATE = """
 _TARGET_NDARRAY = """
     a{n} = {x}
     if home is not HOST or not a{n}.flags.writeable:
-        return begin(like, {given})
-"""
-_HOME = """
-    if {x}.home is not home:
         return begin(like, {given})
 """
 _BLOB = """
@@ -130,12 +126,9 @@ _CALL = """
     result = native({call})
 """
 _CALL_QUEUED = """
-    try:
-        if line:
-            leave_room(home)
-        result = {compute}
-    except MemoryError:
-        return None
+    if line:
+        leave_room(home)
+    result = {compute}
     if getattr(result, "base", like) is None and result.dtype in SUPPORTED{apart}:
         return fresh(type(like), result, home)
     return give(result, rules, like, home, ({operands}))
@@ -154,14 +147,6 @@ _GIVE = """
     elif kind in SCALAR_CLASSES:
         return fresh(type(like), asarray(result), home)
     return give(result, rules, like, home, ({operands}))
-"""
-_WRITE_LATE = """
-    if late:
-        result = native({call})
-        if result is None or result is a{n}:
-            overwrite([contents_of({x}, a{n})], home, name)
-            return None if result is None else {x}
-        return give(result, rules, like, home, ({operands}))
 """
 _WRITE = """
     if not target.writable:
@@ -198,9 +183,16 @@ _RETURN = """
         return None
     return {x} if result is a{n} else give(result, rules, like, home, ({operands}))
 """
+_WRITE_LATE = f"""
+    if late:
+        result = native({{call}})
+        if result is None or result is a{{n}}:
+            overwrite([contents_of({{x}}, a{{n}})], home, name)
+{indent(_RETURN, "    ")}
+"""
 _STEPS = {
-    "target": _TARGET + _TARGET_TO_READ,
-    "overwritten": _TARGET + _TARGET_LATE,
+    "target": _TARGET + _HOME + _TARGET_TO_READ,
+    "overwritten": _TARGET + _HOME + _TARGET_LATE,
     "target ndarray": _TARGET_NDARRAY,
     "Blob": _BLOB,
     "ndarray": _NDARRAY,
@@ -257,7 +249,6 @@ class Plan:
     ) -> None:
         self._like: int | None = like
         self._rules: Rules = rules
-        self._kinds: list[type] = [*kinds.values()]
         self._keys: list[Key] = [*kinds]
         self._names: tuple[str, ...] = split_keys(kinds)[1]
         self._roles: dict[int, str] = _roles(rules, kinds)
@@ -271,24 +262,15 @@ class Plan:
 
     def _made(self, start: str, begin: Any, bring: Any) -> Callable[..., Any]:
         """Return a function that makes calls."""
-        values = {
-            "rules": self._rules,
-            "name": self._rules.name,
-            "native": self._rules.native,
-            "function": self._rules.function,
-            "check": self._rules.check,
-            "begin": begin,
-            "elsewhere": self._elsewhere,
-            "foreign": self._foreign,
-            "bring": bring,
-        }
-        return maker_of(self._text(start), (*values,))(*values.values())
+        given = {"begin": begin, "bring": bring, "elsewhere": self._elsewhere}
+        given |= {"foreign": self._foreign, "rules": self._rules, **self._rules._asdict()}
+        return maker_of(self._text(start), (*given,))(*given.values())
 
     def _text(self, start: str) -> str:
         """Compose the steps of a call."""
-        roles, kinds, in_place = self._roles, self._kinds, self._rules.check is not None
+        roles, in_place = self._roles, self._rules.check is not None
         arrays = [n for n, role in roles.items() if role in _ARRAYS]
-        names = [f"x{n}" for n in range(len(kinds))]
+        names = [f"x{n}" for n in range(len(self._keys))]
         if self._like is not None:
             names[self._like] = "like"
         own = [f"a{n}" if n in {*arrays, *self._items} else name for n, name in enumerate(names)]
@@ -336,11 +318,6 @@ class Plan:
     def begin(self, like: Any, *values: Any) -> Any:
         """Make a call by inspecting its arguments; again if others use the room that it lacks."""
         rules, given = self._rules, dict(zip(self._keys, values, strict=True))
-        if rules.check is not None:
-            # Before anything is transferred.
-            values[0].require_writable(rules.name)
-            require_device_of(rules.name, *values)
-            rules.check(rules.native, *values)
         if not rules.elementwise or self._names:
             return from_the_start(make_call, rules, like, given)
         return compute_in_room(rules, like, given)

@@ -65,6 +65,9 @@ class Call:
         """Choose the home, and replace Blobs and arrays in the arguments by arrays there."""
         rules, of_home = self.rules, partial(of_device, like=self.like)
         written = rules.written(given)
+        # Before anything is transferred.
+        for x in instances([given[key] for key in written], BlobCore):
+            x.require_writable(self.name)
         operands = {
             key: x if key in written else mapped(x, of_home)
             for key, x in _operands(rules, given).items()
@@ -73,6 +76,8 @@ class Call:
         self.home: Home = rules.home or home_of(found, self.like)
         if rules.home is None and supervisors:
             require_device(self.home.device, self.name)
+        if rules.check:
+            rules.check(rules.native, *given.values())
         # Without a Blob among the arguments, one was passed as NumPy's ``like=``.
         blobs = [x for x in found if isinstance(x, BlobCore)]
         self.by_name: bool = rules.by_name or not (rules.home or blobs)
@@ -80,9 +85,6 @@ class Call:
         if rules.indexes and not self.home.native:
             arguments = check_indices(rules.function, self.home, arguments)
             written, operands = rules.written(arguments), _operands(rules, arguments)
-        # Before anything is transferred.
-        for x in instances([arguments[key] for key in written], BlobCore):
-            x.require_writable(self.name)
         # NumPy would dispatch again if a Blob remained among the arguments.
         for key, x in operands.items():
             if key not in written:

@@ -37,16 +37,12 @@ def _of_one(kernel: Callable[..., Any], text: str) -> Any:
     return operator
 
 
-def _of_two(name: str, kernel: Callable[..., Any], sign: str, *, mirrored: bool = False) -> Any:
-    plans = plans_of_operator(name, kernel, mirrored=mirrored)
-    if not mirrored:
-        return _of_plans(plans, f"Return ``self {sign} other``.")
+def _of_two(name: str, kernel: Callable[..., Any], sign: str) -> Any:
+    return _of_plans(plans_of_operator(name, kernel), f"Return ``self {sign} other``.")
 
-    def operator(self: Any, other: Any, /) -> Any:
-        return plans[type(other)](other, self)
 
-    operator.__doc__ = f"Return ``other {sign} self``."
-    return operator
+def _in_place(name: str, kernel: Callable[..., Any], sign: str) -> Any:
+    return _of_plans(plans_in_place(name, kernel), f"Compute ``self {sign}= other``.")
 
 
 def _of_plans(plans: Cache, description: str) -> Any:
@@ -57,15 +53,14 @@ def _of_plans(plans: Cache, description: str) -> Any:
     return operator
 
 
-def _operators(
-    name: str, sign: str, kernel: Callable[..., Any], in_place: Any = None
-) -> tuple[_OfTwo, _OfTwo, _OfTwo]:
-    """Return an operator, the one that Python calls on the right, and that in place."""
-    return (
-        _of_two(name, kernel, sign),
-        _of_two(name, kernel, sign, mirrored=True),
-        _of_plans(plans_in_place(name, in_place or kernel), f"Compute ``self {sign}= other``."),
-    )
+def _reflected(name: str, kernel: Callable[..., Any], sign: str) -> Any:
+    plans = plans_of_operator(name, kernel, mirrored=True)
+
+    def operator(self: Any, other: Any, /) -> Any:
+        return plans[type(other)](other, self)
+
+    operator.__doc__ = f"Return ``other {sign} self``."
+    return operator
 
 
 class Operators(BlobCore):
@@ -88,22 +83,58 @@ class Operators(BlobCore):
     __gt__: _OfTwo = _of_two("gt", np.greater, ">")
     __ge__: _OfTwo = _of_two("ge", np.greater_equal, ">=")
 
-    __add__, __radd__, __iadd__ = _operators("add", "+", np.add)
-    __sub__, __rsub__, __isub__ = _operators("sub", "-", np.subtract)
-    __mul__, __rmul__, __imul__ = _operators("mul", "*", np.multiply)
-    __truediv__, __rtruediv__, __itruediv__ = _operators("truediv", "/", np.true_divide)
-    __floordiv__, __rfloordiv__, __ifloordiv__ = _operators(
-        "floordiv", "//", corrected.floor_divide
-    )
-    __mod__, __rmod__, __imod__ = _operators("mod", "%", corrected.remainder)
-    __matmul__, __rmatmul__, __imatmul__ = _operators("matmul", "@", np.matmul, corrected.matmul)
-    __and__, __rand__, __iand__ = _operators("and", "&", np.bitwise_and)
-    __or__, __ror__, __ior__ = _operators("or", "|", np.bitwise_or)
-    __xor__, __rxor__, __ixor__ = _operators("xor", "^", np.bitwise_xor)
-    __lshift__, __rlshift__, __ilshift__ = _operators("lshift", "<<", np.left_shift)
-    __rshift__, __rrshift__, __irshift__ = _operators("rshift", ">>", np.right_shift)
+    __add__: _OfTwo = _of_two("add", np.add, "+")
+    __radd__: _OfTwo = _reflected("add", np.add, "+")
+    __iadd__: _OfTwo = _in_place("add", np.add, "+")
+
+    __sub__: _OfTwo = _of_two("sub", np.subtract, "-")
+    __rsub__: _OfTwo = _reflected("sub", np.subtract, "-")
+    __isub__: _OfTwo = _in_place("sub", np.subtract, "-")
+
+    __mul__: _OfTwo = _of_two("mul", np.multiply, "*")
+    __rmul__: _OfTwo = _reflected("mul", np.multiply, "*")
+    __imul__: _OfTwo = _in_place("mul", np.multiply, "*")
+
+    __truediv__: _OfTwo = _of_two("truediv", np.true_divide, "/")
+    __rtruediv__: _OfTwo = _reflected("truediv", np.true_divide, "/")
+    __itruediv__: _OfTwo = _in_place("truediv", np.true_divide, "/")
+
+    __floordiv__: _OfTwo = _of_two("floordiv", corrected.floor_divide, "//")
+    __rfloordiv__: _OfTwo = _reflected("floordiv", corrected.floor_divide, "//")
+    __ifloordiv__: _OfTwo = _in_place("floordiv", corrected.floor_divide, "//")
+
+    __mod__: _OfTwo = _of_two("mod", corrected.remainder, "%")
+    __rmod__: _OfTwo = _reflected("mod", corrected.remainder, "%")
+    __imod__: _OfTwo = _in_place("mod", corrected.remainder, "%")
+
+    __matmul__: _OfTwo = _of_two("matmul", np.matmul, "@")
+    __rmatmul__: _OfTwo = _reflected("matmul", np.matmul, "@")
+    __imatmul__: _OfTwo = _in_place("matmul", corrected.matmul, "@")
+
+    __and__: _OfTwo = _of_two("and", np.bitwise_and, "&")
+    __rand__: _OfTwo = _reflected("and", np.bitwise_and, "&")
+    __iand__: _OfTwo = _in_place("and", np.bitwise_and, "&")
+
+    __or__: _OfTwo = _of_two("or", np.bitwise_or, "|")
+    __ror__: _OfTwo = _reflected("or", np.bitwise_or, "|")
+    __ior__: _OfTwo = _in_place("or", np.bitwise_or, "|")
+
+    __xor__: _OfTwo = _of_two("xor", np.bitwise_xor, "^")
+    __rxor__: _OfTwo = _reflected("xor", np.bitwise_xor, "^")
+    __ixor__: _OfTwo = _in_place("xor", np.bitwise_xor, "^")
+
+    __lshift__: _OfTwo = _of_two("lshift", np.left_shift, "<<")
+    __rlshift__: _OfTwo = _reflected("lshift", np.left_shift, "<<")
+    __ilshift__: _OfTwo = _in_place("lshift", np.left_shift, "<<")
+
+    __rshift__: _OfTwo = _of_two("rshift", np.right_shift, ">>")
+    __rrshift__: _OfTwo = _reflected("rshift", np.right_shift, ">>")
+    __irshift__: _OfTwo = _in_place("rshift", np.right_shift, ">>")
+
     # It takes no modulus, like NumPy's.
-    __pow__, __rpow__, __ipow__ = _operators("pow", "**", corrected.power)
+    __pow__: _OfTwo = _of_two("pow", corrected.power, "**")
+    __rpow__: _OfTwo = _reflected("pow", corrected.power, "**")
+    __ipow__: _OfTwo = _in_place("pow", corrected.power, "**")
 
     def __divmod__(self, other: Any, /) -> tuple[Self, Self]:
         """Return the floored quotient and the remainder: ``(self // other, self % other)``."""

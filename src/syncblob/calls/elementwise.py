@@ -5,6 +5,7 @@ In-place operators keep the shape and dtype of the Blob.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -24,50 +25,14 @@ if TYPE_CHECKING:
     from syncblob.calls.engine import Kinds
 
 
-def _rules(kernel: Callable[..., Any]) -> Rules:
-    return Rules(kernel.__name__, kernel, kernel, elementwise=True)
-
-
-def _plans_beside(rules: Rules, foreign: Callable[..., Any], blob: int) -> Cache:
-    """Return plans by the type of one operand; the other, at a position, is a Blob.
-
-    `foreign` makes the calls with others than `is_operand`.
-    """
-
-    def plan(rules: Rules, others: Kinds) -> Callable[..., Any]:
-        kinds = [*others.values()]
-        kinds.insert(blob, BlobCore)
-        if not all(map(is_operand, kinds)):
-            return foreign
-        return Plan(rules, dict(enumerate(kinds)), foreign, like=blob).run
-
-    return plans_of(rules._replace(plan=plan))
-
-
 def plans_of_operator(name: str, kernel: Callable[..., Any], *, mirrored: bool = False) -> Cache:
     """Return the plans of an operator by the type of one operand; the other is a Blob.
 
     `name` is Python's name of it, such as ``"add"``. The Blob is the second operand if `mirrored`.
     Operators also take arrays of other libraries.
     """
-
-    def foreign(x1: Any, x2: Any) -> Any:
-        like, other = (x2, x1) if mirrored else (x1, x2)
-        if getattr(other, "requires_grad", False) is True:
-            # torch's own operator, which Python tries next, computes the gradient.
-            return NotImplemented
-        operand: Any = array_of_tensor(other)
-        if operand is None or operand.dtype not in SUPPORTED or not like.home.plain:
-            operand = converted(other, like)
-        if operand is NotImplemented:
-            return operator_with(name, kernel, x1, x2, like)
-        return plans[type(operand)](*((operand, like) if mirrored else (like, operand)))
-
-    plans = _plans_beside(_rules(kernel), foreign, int(mirrored))
-    return plans
-
-
-# --- in place ------------------------------------------------------------------------------------
+    rules = Rules(kernel.__name__, kernel, kernel, elementwise=True)
+    return _plans(name, rules, int(mirrored), operator_with)
 
 
 def plans_in_place(name: str, kernel: Callable[..., Any]) -> Cache:
@@ -76,38 +41,59 @@ def plans_in_place(name: str, kernel: Callable[..., Any]) -> Cache:
     An exception leaves the Blob unchanged, except those that NumPy raises while it writes:
     floating-point errors under ``numpy.errstate``, and that of integers to negative powers.
     """
+    written: Any = {0: False}
+    name_of = f"in-place {kernel.__name__}"
+    rules = Rules(name_of, kernel, kernel, lambda _: written, elementwise=True, check=_check)
+    return _plans(name, rules, 0, _in_place_with)
 
-    def foreign(like: Any, x2: Any) -> Any:
-        operand: Any = array_of_tensor(x2)
-        if operand is None or operand.dtype not in SUPPORTED or not like.home.plain:
-            operand = converted(x2, like)
-        if operand is not NotImplemented:
-            return plans[type(operand)](like, operand)
-        of_arrays = is_ndarray_like(x2)
-        if not (of_arrays or is_number(x2)):
+
+def _plans(name: str, rules: Rules, blob: int, compute_with: Callable[..., Any]) -> Cache:
+    """Return the plans of an operator by the type of one operand; that at a position is a Blob.
+
+    `compute_with` computes with what is neither array nor scalar.
+    """
+
+    def foreign(x1: Any, x2: Any) -> Any:
+        like, other = (x2, x1) if blob else (x1, x2)
+        if rules.check is None and getattr(other, "requires_grad", False) is True:
+            # torch's own operator, which Python tries next, computes the gradient.
             return NotImplemented
-        answer: Any = NotImplemented
-        if not (is_array(x2) or isinstance(x2, np.generic)):
-            answer = answer_of(name, kernel, known_form(like, x2) if of_arrays else like, x2)
-        if of_arrays and (answer is NotImplemented or isinstance(answer, np.ndarray)):
-            # The operator would bind the caller's name to a new array.
-            raise _other_type(kernel, x2)
-        if answer is NotImplemented:
-            # As a Python scalar, because an array would change the dtype.
-            number = np.asarray(x2).item()
-            answer = plans[type(number)](like, number)
-        return answer
+        operand: Any = array_of_tensor(other)
+        if operand is None or operand.dtype not in SUPPORTED or not like.home.plain:
+            operand = converted(other, like)
+        if operand is NotImplemented:
+            return compute_with(name, rules.function, x1, x2, like)
+        return plans[type(operand)](*((operand, like) if blob else (like, operand)))
 
-    rules = Rules(
-        f"in-place {kernel.__name__}",
-        kernel,
-        kernel,
-        lambda _: {0: False},
-        elementwise=True,
-        check=_check,
-    )
-    plans = _plans_beside(rules, foreign, 0)
+    def plan(rules: Rules, others: Kinds) -> Callable[..., Any]:
+        kinds = [*others.values()]
+        kinds.insert(blob, BlobCore)
+        if not all(map(is_operand, kinds)):
+            return foreign
+        return Plan(rules, dict(enumerate(kinds)), foreign, like=blob).run
+
+    plans = plans_of(rules._replace(plan=plan))
     return plans
+
+
+# --- in place ------------------------------------------------------------------------------------
+
+
+def _in_place_with(name: str, kernel: Callable[..., Any], x1: Any, x2: Any, _blob: Any) -> Any:
+    """Compute an in-place operator as `operator_with` does."""
+    of_arrays = is_ndarray_like(x2)
+    if not (of_arrays or is_number(x2)):
+        return NotImplemented
+    answer: Any = NotImplemented
+    if not (is_array(x2) or isinstance(x2, np.generic)):
+        answer = answer_of(name, kernel, known_form(x1, x2) if of_arrays else x1, x2)
+    if of_arrays and (answer is NotImplemented or isinstance(answer, np.ndarray)):
+        # The operator would bind the caller's name to a new array.
+        raise _other_type(kernel, x2)
+    if answer is NotImplemented:
+        # As a Python scalar, because an array would change the dtype.
+        answer = getattr(operator, f"__i{name}__")(x1, np.asarray(x2).item())
+    return answer
 
 
 def _check(kernel: Callable[..., Any], x1: Any, x2: Any) -> None:

@@ -22,7 +22,7 @@ from syncblob.blob.core import BlobCore, fresh
 from syncblob.calls.in_parts import compute_in_room
 from syncblob.calls.make_call import make_call
 from syncblob.calls.operands import is_leaf, shape_only
-from syncblob.calls.results import array_beside, contents_of, end_write, give, overwrite
+from syncblob.calls.results import array_beside, end_write, give, overwrite_by
 from syncblob.calls.tables import Key, Rules, keeps_dtype, split_keys
 from syncblob.devices import HOST, supervisors
 from syncblob.devices.host import LARGE
@@ -187,7 +187,7 @@ _WRITE_LATE = f"""
     if late:
         result = native({{call}})
         if result is None or result is a{{n}}:
-            overwrite([contents_of({{x}}, a{{n}})], home, name)
+            overwrite_by({{x}}, a{{n}}, home, name)
 {indent(_RETURN, "    ")}
 """
 _STEPS = {

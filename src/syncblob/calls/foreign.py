@@ -8,7 +8,7 @@ a read-only host array, or in an operator with a NumPy scalar if the Blob is 0-d
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import lru_cache, partial
 from numbers import Number
 from typing import Any
@@ -130,10 +130,10 @@ def ufunc_with_strangers(ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: A
         # The protocol has a tuple.
         kwargs["out"] = out = (out,)
     strangers = [x for x in (*inputs, *out) if has_strangers(protocol, type(x))]
-    answer = _answer(protocol, strangers, (ufunc, method, *inputs), kwargs)
+    written = (*out, *inputs[:1]) if method == "at" else out
+    answer = _ask(protocol, strangers, written, ufunc, method, *inputs, **kwargs)
     if answer is not NotImplemented:
         return answer
-    _require_arrays(ufunc.__name__, (*out, *inputs[:1]) if method == "at" else out, strangers)
     arrays = replaced(inputs, BlobCore, host_value)
     return getattr(ufunc, method)(*arrays, **replaced(kwargs, BlobCore, np.asarray))
 
@@ -142,46 +142,44 @@ def function_with_strangers(
     function: Callable[..., Any], types: Collection[type], args: Any, kwargs: Any
 ) -> Any:
     """Do the same for ``__array_function__``; NotImplemented if a stranger is not found."""
-    name, protocol = function.__name__, "__array_function__"
-    everything = (*args, *kwargs.values())
+    protocol, given = "__array_function__", {**dict(enumerate(args)), **kwargs}
     kinds = [kind for kind in types if has_strangers(protocol, kind)]
-    strangers = [next(instances(everything, kind), None) for kind in kinds]
+    strangers = [next(instances([*given.values()], kind), None) for kind in kinds]
     if any(x is None for x in strangers):
         return NotImplemented
-    answer = _answer(protocol, strangers, (function, types, args, kwargs), {})
+    written = [given[key] for key in written_arguments(function, given)]
+    answer = _ask(protocol, strangers, written, function, types, args, kwargs)
     if answer is not NotImplemented:
         return answer
-    if any(isinstance(x, np.ma.MaskedArray) for x in strangers):
-        raise TypeError(
-            f"{name} may lose the mask of a MaskedArray; give it the array's .filled(), or "
-            "numpy.asarray() of the Blob"
-        )
-    arguments = {**dict(enumerate(args)), **kwargs}
-    written = written_arguments(function, arguments)
-    _require_arrays(name, [arguments[key] for key in written], strangers)
     args, kwargs = replaced((args, kwargs), BlobCore, np.asarray)
     return function(*args, **kwargs)
 
 
-def _answer(
-    protocol: str, strangers: Iterable[Any], request: tuple[Any, ...], kwargs: Mapping[str, Any]
+def _ask(
+    protocol: str, strangers: Sequence[Any], written: Any, function: Any, *args: Any, **kwargs: Any
 ) -> Any:
-    """Call the protocols from left to right, as NumPy does; NotImplemented if all decline."""
+    """Call the protocols from left to right, as NumPy does; NotImplemented if all decline.
+
+    Raises a TypeError if NumPy cannot compute with ndarrays then.
+    """
     for x in strangers:
         try:
-            known = replaced(request, BlobCore, partial(known_form, other=x))
+            known = replaced((function, *args), BlobCore, partial(known_form, other=x))
             answer = getattr(type(x), protocol)(x, *known, **kwargs)
         except TypeError:
             continue
         if answer is not NotImplemented:
             return answer
-    return NotImplemented
-
-
-def _require_arrays(name: str, written: Any, strangers: Iterable[Any]) -> None:
-    """Raise if a Blob would be written."""
+    name = function.__name__
+    masked = any(isinstance(x, np.ma.MaskedArray) for x in strangers)
+    if masked and protocol == "__array_function__":
+        raise TypeError(
+            f"{name} may lose the mask of a MaskedArray; give it the array's .filled(), or "
+            "numpy.asarray() of the Blob"
+        )
     if next(instances([*written], BlobCore), None) is not None:
         kinds = ", ".join(sorted({type(x).__name__ for x in strangers}))
         raise TypeError(
             f"{name} writes into a Blob, and cannot take {kinds}; convert it with numpy.asarray()"
         )
+    return NotImplemented

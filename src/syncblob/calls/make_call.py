@@ -17,7 +17,7 @@ from syncblob.blob.core import HOST_DATA, BlobCore, fresh
 from syncblob.calls.index_checks import check_indices
 from syncblob.calls.nested import instances, mapped
 from syncblob.calls.operands import home_of, is_leaf, of_device, shape_only
-from syncblob.calls.results import Operand, contents_of, end_write, forgets_newest, give, overwrite
+from syncblob.calls.results import Operand, end_write, forgets_newest, give, overwrite
 from syncblob.calls.tables import Arguments, Key, Rules, result_dtype
 from syncblob.devices import HOST, supervisors
 from syncblob.devices.host import LARGE
@@ -202,7 +202,7 @@ class Call:
             if self.home.native and not written:
                 continue
             if isinstance(target, BlobCore):
-                overwrites.append(contents_of(target, scratch))
+                overwrites.append((target.memory, target.layout, setitem, ..., scratch))
             elif isinstance(target, np.ndarray) and self.home is not HOST:
                 # A transfer can fail, so all of them come before the first write.
                 blob = fresh(type(self.like), scratch, self.home)

@@ -49,15 +49,16 @@ def array_beside(x: Any, home: Home) -> Any:
     return home.empty(x.layout.shape, x.layout.dtype) if late else None
 
 
-def contents_of(x: Any, array: Any) -> Overwrite:
-    """Return the overwrite of a Blob by the contents of an array."""
-    return x.memory, x.layout, setitem, ..., array
+def overwrite_by(x: Any, array: Any, home: Home, name: str) -> None:
+    """Overwrite a Blob by the contents of an array."""
+    memory = x.memory
+    memory.write(memory.side_of(home), OVERWRITE, x.layout, name, setitem, ..., array)
 
 
 def end_write(x: Any, home: Home, array: Any, name: str) -> None:
     """End a write if the other side was read, or the buffer has left the memory, meanwhile."""
     if not x.finish_write(home, name, array) and x.layout.shape == array.shape:
-        overwrite([contents_of(x, array)], home, name)
+        overwrite_by(x, array, home, name)
 
 
 def overwrite(overwrites: Sequence[Overwrite], home: Home, reason: str) -> None:
@@ -125,7 +126,8 @@ def give(result: Any, rules: Rules, like: Any, home: Home, operands: Sequence[Op
             known = is_supported(x.dtype)
             items.append(fresh(type(like), home.as_array(x), home) if known else x)
         else:
-            items.append(_give_array(x, rules, like, home, operands) if is_array(x) else x)
+            known = type(x) is np.ndarray or is_array(x)
+            items.append(_give_array(x, rules, like, home, operands) if known else x)
     if not several:
         return items[0]
     return tuple(items) if kind is tuple else rebuilt(result, items)

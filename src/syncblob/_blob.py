@@ -833,8 +833,8 @@ class Blob(Operators, Views, Replacements, CaffeMath, Creation):
             return torch.call_untraced(func, args, kwargs)
         if kwargs:
             values = (*args, *kwargs.values())
-            return torch.functions[func][tuple(kwargs), tuple(map(type, values))](values)
-        return torch.functions[func][tuple(map(type, args))](args)
+            return torch.functions[func][(*kwargs,), *map(type, values)](values)
+        return torch.functions[func][(*map(type, args),)](args)
 
     def to_torch(self, *, copy: bool | None = None) -> Tensor:
         """Return a tensor over data, on this Blob's device: a tracked alias, by a mutable access.

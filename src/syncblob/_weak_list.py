@@ -37,12 +37,10 @@ class WeakList(dict[int, Any]):
 
     def add(self, x: object) -> None:
         """Add an object, which may be there already."""
-        key = id(x)
-        known = self.get(key)
-        if known is None or known() is not x:
+        if self.get(id(x), bool)() is not x:
             # Behind the others.
-            self.pop(key, None)
-            self[key] = ref(x)
+            self.pop(id(x), None)
+            self[id(x)] = ref(x)
         if len(self) > self._limit:
             self.living()
 

@@ -174,13 +174,12 @@ def array_of_tensor(x: Any, use: Literal["read", "write", "keep"] = "read") -> N
     try:
         if use == "keep":
             array: NDArray[Any] = x.numpy()
-        elif x.requires_grad:
-            return None
         else:
             for name, _, _ in _WITHOUT_VALUES:
                 if getattr(x, name)():
                     return None
-            array = np.from_dlpack(_Reader((x,)) if use == "read" else x)
+            direct = use == "read" and not x.requires_grad
+            array = np.from_dlpack(_Reader((x,)) if direct else x)
     except (RuntimeError, TypeError, BufferError):
         # It requires a gradient, NumPy lacks its dtype or layout, or its memory lacks the values.
         return None

@@ -342,7 +342,7 @@ class Plan:
         """Bring a Blob's array up to date, or upload an ndarray; None if the call has to begin."""
         ready = self._target is None or values[self._target].shortcut.readable
         # A call that is certain may copy, once. Lists have to be looked at first.
-        certain = ready and home.plain and not supervisors and not self._items
+        certain = ready and home.plain and not (supervisors or self._items)
         if certain and self._rules.check is not None:
             self._rules.check(self._rules.native, *values)
         if isinstance(x, BlobCore):
@@ -437,13 +437,13 @@ class Cache(dict[Any, Any]):
 def plans_of(rules: Any) -> Cache:
     """Return what makes the calls of one function, by the types of the arguments.
 
-    A key is the type of the only argument, or a tuple of types; or two tuples, the first of the
-    names of the last arguments.
+    A key is the type of the only argument, or a tuple of types. A tuple of the names of the last
+    ones may come first.
     """
 
     def plan(key: Any) -> Callable[..., Any]:
         kinds = key if type(key) is tuple else (key,)
-        names, kinds = kinds if type(kinds[0]) is tuple else ((), kinds)
+        names, kinds = (kinds[0], kinds[1:]) if type(kinds[0]) is tuple else ((), kinds)
         keys = (*range(len(kinds) - len(names)), *names)
         made: Callable[..., Any] = (rules.plan or usual_plan)(
             rules, dict(zip(keys, kinds, strict=True))

@@ -45,7 +45,7 @@ def _plans(rules: Rules) -> Cache:
                 # NumPy would compute an array of objects.
                 raise refusal(rules.name, None)
             values = (*with_blobs(rules.name, values[:count]), *values[count:])
-            return plans[names, tuple(map(type, values))](*values)
+            return plans[names, *map(type, values)](*values)
 
         usual = all(is_operand(kind) or kind is type(None) for kind in operands)
         if not (blobs and usual) or (absent and rules.elementwise):
@@ -76,7 +76,7 @@ def apply(function: str | Callable[..., Any], *operands: Any, **keywords: Any) -
     operand is a view of it.
     """
     values = (*operands, *keywords.values())
-    result = _FUNCTIONS[function][tuple(keywords), tuple(map(type, values))](*values)
+    result = _FUNCTIONS[function][(*keywords,), *map(type, values)](*values)
     return tuple(result) if type(result) is list else result
 
 

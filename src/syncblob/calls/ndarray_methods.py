@@ -35,21 +35,21 @@ def _rules_of_writer(name: str) -> Rules:
 _WRITERS = plans_by_function(_rules_of_writer)
 
 
-# The types of the usual arguments, such as axes: no other library needs to be asked about them.
-_USUAL = frozenset({bool, int, tuple, type(None)})
+# The usual arguments: axes, which no other library needs to be asked about, as a Blob.
+_AXES = frozenset({int, tuple, type(None)})
 
 
 def _method(function: Callable[..., Any], result: str) -> Any:
     plans = FUNCTIONS[function]
 
     def method(self: Any, *args: Any, **options: Any) -> Any:
-        if not (args or options):
-            return plans[type(self)](self, self)
-        values = (*args, *options.values())
-        kinds = tuple(map(type, values))
-        if not _USUAL.issuperset(kinds):
-            return function(self, *args, **options)
-        return plans[tuple(options), (type(self), *kinds)](self, self, *values)
+        match (*args, *options.values()):
+            case ():
+                return plans[type(self)](self, self)
+            case (x,) if type(x) in _AXES or type(x) is type(self):
+                kinds = type(self), type(x)
+                return plans[((*options,), *kinds) if options else kinds](self, self, x)
+        return function(self, *args, **options)
 
     method.__doc__ = f"Return {result}; see `numpy.{function.__name__}`."
     # For `help` and others that ask for the parameters.
@@ -157,7 +157,7 @@ class NdarrayMethods(BlobCore):
     def _write_by(self, name: str, *args: Any, **kwargs: Any) -> None:
         """Call a method of arrays that writes its array."""
         values = (self, *args, *kwargs.values())
-        _WRITERS[name][tuple(kwargs), tuple(map(type, values))](self, *values)
+        _WRITERS[name][(*kwargs,), *map(type, values)](self, *values)
 
 
 name_made_functions(vars(NdarrayMethods), "Blob")

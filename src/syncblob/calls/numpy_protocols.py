@@ -41,7 +41,7 @@ def array_ufunc(like: Any, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs:
     elif has_strangers("__array_ufunc__", *map(type, out)):
         return ufunc_with_strangers(ufunc, method, *inputs, **kwargs)
     values = (*inputs, *kwargs.values())
-    return plans[tuple(kwargs), tuple(map(type, values))](like, *values)
+    return plans[(*kwargs,), *map(type, values)](like, *values)
 
 
 def array_function(
@@ -61,12 +61,14 @@ def array_function(
     plans = FUNCTIONS[func]
     if kwargs:
         values = (*args, *kwargs.values())
-        return plans[tuple(kwargs), tuple(map(type, values))](like, *values)
+        return plans[(*kwargs,), *map(type, values)](like, *values)
     match args:
         case (x,):
             return plans[type(x)](like, x)
         case (x1, x2):
             return plans[type(x1), type(x2)](like, x1, x2)
+        case (x1, x2, x3):
+            return plans[type(x1), type(x2), type(x3)](like, x1, x2, x3)
     return plans[tuple(map(type, args))](like, *args)
 
 
@@ -181,7 +183,8 @@ _VIEW = """
 def run(like, {given}):
     array = {x}.raw_array
     if array is None or {x}.known_memory is None or not {x}.home.native:
-        array = stand_in({x})
+        array = {x}.viewable_array() if {x}.home.native else None
+        array = {x}.layout.dummy() if array is None else array
     view = native({call}) if array.ndim >= axes else None
     return read(like, {given}) if view is None else view_of({x}, array, view, {const})
 """
@@ -191,26 +194,18 @@ def _plan_of_view(rules: tables.Rules, kinds: Kinds) -> Callable[..., Any]:
     """Plan calls that make views of their first argument, a Blob; or that may copy, and read it."""
     function, (_, names) = rules.function, tables.split_keys(kinds)
     given = [f"x{n}" for n in range(len(kinds))]
-    # Other Blobs stand for axes and numbers.
-    values = [
-        f"asarray({x})" if issubclass(kind, BlobCore) else x
-        for x, kind in zip(given, kinds.values(), strict=True)
-    ]
     first = [*kinds].index(tables.first_argument(function, kinds))
+    blobs = [issubclass(kind, BlobCore) for kind in kinds.values()]
+    # Other Blobs stand for axes and numbers.
+    values = [f"asarray({x})" if blob else x for x, blob in zip(given, blobs, strict=True)]
     values[first] = "array"
     call, taken = arguments(values, names), ", ".join(given)
     text = _VIEW.format(given=taken, x=given[first], call=call, const=rules.const)
     method = None if names else tables.METHODS.get(function)
     native = _WITHOUT_COPIES.get(function) or method or rules.native
     axes, read = tables.VIEWS_OF_ONE[function], usual_plan(rules, kinds)
-    make = maker_of(text, ("native", "axes", "read", "stand_in", "view_of"), __file__)
-    return make(native, axes, read, _stand_in, _view_of)
-
-
-def _stand_in(x: BlobCore) -> Any:
-    """Return an array to take views from, which may be out of date, or a dummy."""
-    array = x.viewable_array() if x.home.native else None
-    return x.layout.dummy() if array is None else array
+    make = maker_of(text, ("native", "axes", "read", "view_of"), __file__)
+    return make(native, axes, read, _view_of)
 
 
 def _reshape(a: Any, shape: Any = None, order: Any = "C", **options: Any) -> Any:

@@ -77,16 +77,19 @@ def array_function(
 
 def _rules_of_ufunc(ufunc_and_method: tuple[np.ufunc, str]) -> tables.Rules:
     ufunc, method = ufunc_and_method
-    plan = partial(_plan_of_ufunc, ufunc, method)
 
     def written(given: tables.Arguments) -> dict[int | str, bool]:
-        if method == "at":
-            return {0: False}
-        if "out" not in given:
-            return {}
         # A reduction writes every element, even with a mask.
-        whole = method == "reduce" or given.get("where", True) is True
-        return {"out": whole and method not in {"accumulate", "reduceat"}}
+        masked = method != "reduce" and given.get("where", True) is not True
+        whole = not masked and method not in {"accumulate", "reduceat"}
+        return {0: False} if method == "at" else {key: whole for key in given if key == "out"}
+
+    def plan(rules: tables.Rules, kinds: Kinds) -> Callable[..., Any]:
+        operands = [kinds[key] for key in kinds if type(key) is int or key == "out"]
+        if not has_strangers("__array_ufunc__", *operands):
+            return usual_plan(rules, kinds)
+        ask = tables.in_order(partial(ufunc_with_strangers, ufunc, method), kinds)
+        return lambda _, *values: ask(*values)
 
     called = method == "__call__"
     function = ufunc if called else getattr(ufunc, method)
@@ -101,16 +104,6 @@ def _rules_of_ufunc(ufunc_and_method: tuple[np.ufunc, str]) -> tables.Rules:
         elementwise=called and getattr(np, name, None) is ufunc,
         plan=plan,
     )
-
-
-def _plan_of_ufunc(
-    ufunc: np.ufunc, method: str, rules: tables.Rules, kinds: Kinds
-) -> Callable[..., Any]:
-    operands = [kinds[key] for key in kinds if type(key) is int or key == "out"]
-    if has_strangers("__array_ufunc__", *operands):
-        ask = tables.in_order(partial(ufunc_with_strangers, ufunc, method), kinds)
-        return lambda _, *values: ask(*values)
-    return usual_plan(rules, kinds)
 
 
 def _rules_of_function(function: Callable[..., Any]) -> tables.Rules:

@@ -69,7 +69,7 @@ class Call:
         for x in instances([given[key] for key in written], BlobCore):
             x.require_writable(self.name)
         operands = {
-            key: x if key in written else mapped(x, of_home)
+            key: x if key in written or isinstance(x, BlobCore) else mapped(x, of_home)
             for key, x in _operands(rules, given).items()
         }
         found = [*instances([*operands.values()], (BlobCore, np.ndarray, np.generic))]

@@ -120,14 +120,13 @@ def give(result: Any, rules: Rules, like: Any, home: Home, operands: Sequence[Op
             own = own and x is not operand
         if own:
             items.append(fresh(type(like), x, home))
+        elif type(x) is np.ndarray or is_array(x):
+            items.append(_give_array(x, rules, like, home, operands))
         elif several and isinstance(x, (list, tuple, bool, int)):
             items.append(give(x, rules, like, home, operands))
-        elif isinstance(x, np.generic):
-            known = is_supported(x.dtype)
-            items.append(fresh(type(like), home.as_array(x), home) if known else x)
         else:
-            known = type(x) is np.ndarray or is_array(x)
-            items.append(_give_array(x, rules, like, home, operands) if known else x)
+            known = isinstance(x, np.generic) and is_supported(x.dtype)
+            items.append(fresh(type(like), home.as_array(x), home) if known else x)
     if not several:
         return items[0]
     return tuple(items) if kind is tuple else rebuilt(result, items)
@@ -147,6 +146,9 @@ def _give_array(
         apart = owner and array is not operand and base is not operand and base is not operand.base
         if not apart and home.overlap(array, operand):
             shares.append(x)
+    own = owner and not (shares or rules.const) and array.dtype in SUPPORTED
+    if own and array.flags.carray:
+        return fresh(type(like), array, home)
     blobs = [x for x in shares if isinstance(x, BlobCore)]
     if not (array.dtype in SUPPORTED or is_supported(array.dtype)):
         if blobs and isinstance(array, np.ndarray):
@@ -155,8 +157,6 @@ def _give_array(
         return array
     if len(blobs) < len(shares) and (not rules.const or any(x is not None for x in shares)):
         return adopted(array, like, home.device)
-    if owner and not (shares or rules.const) and array.flags.carray:
-        return fresh(type(like), array, home)
     # A result over memory that a Blob tracks must share that memory, or writes would be missed.
     sharing = [
         (x, window)

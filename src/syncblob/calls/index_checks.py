@@ -78,6 +78,7 @@ def check_indices(
             inside = indices.astype(np.intp)
             inside = inside % length if mode == "wrap" else inside.clip(0, length - 1)
             arguments[key] = inside if is_array(x) else inside.tolist()
+    named: dict[int | str, Any]
     named = {name: arguments.pop(name) for name in ("axis", "out") if name in arguments}
     if function in {np.choose, np.put} and not home.checks_values:
         named["mode"] = mode

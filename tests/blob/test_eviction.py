@@ -322,13 +322,6 @@ def test_a_buffer_that_reaches_beyond_a_view_stays_and_that_is_said(side):
 # --- by itself ------------------------------------------------------------------------------------
 
 
-def test_of_those_used_once_the_first_goes_first(two):
-    two.capacity = 3 * NBYTES + 64
-    blobs = [filled(value) for value in range(5)]
-    assert [blob.head for blob in blobs] == [Head.HEAD_AT_CPU] * 2 + [Head.HEAD_AT_GPU] * 3
-    assert [blob.on("cpu").tolist()[0] for blob in blobs] == [0, 1, 2, 3, 4]
-
-
 @pytest.mark.usefixtures("two")
 def test_what_the_host_has_costs_less():
     clean, dirty = filled(1), filled(2)

@@ -103,7 +103,7 @@ def _add_used(operands: Iterable[Any], found: set[Any], depth: int = 5) -> None:
 
 def are_written(windows: Iterable[Window]) -> bool:
     """Return whether arrays over windows are being written without the lock."""
-    written = [shortcut.buffer for shortcut in [*WRITERS.values()]]
+    written = [shortcut.buffer for shortcut in WRITERS.copy().values()]
     return any(window is each for window in windows for each in written)
 
 

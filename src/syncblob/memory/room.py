@@ -33,7 +33,7 @@ from syncblob.memory.operations import (
     settle,
 )
 from syncblob.memory.state_machine import MUTABLE
-from syncblob.memory.windows import free
+from syncblob.memory.windows import free, holder_of
 from syncblob.transfers import EVICTION, count_eviction
 
 if TYPE_CHECKING:
@@ -428,7 +428,7 @@ def rows(home: Accelerator, reason: str = "") -> list[MemoryRow]:
         side, mine = ledger.side_of(home), 1 << ledger.side_of(home)
         for window in ledger.windows(side):
             start, stop = window.start, window.stop
-            holder = ledger.loans.holder_in(side, start, stop)
+            holder = holder_of(ledger, side, window)
             borrows = [each for each in ledger.loans.over(start, stop) if each.side is side]
             if not holder and borrows:
                 holder = quantity(len(borrows), "writable borrow")

@@ -1,6 +1,6 @@
 """The table of file types: names, extensions, first bytes and limits.
 
-This is the one place that names a format. Those of `syncblob.caffe.convert.formats` can be
+This is the one place that names a format. Those of `syncblob.caffe.convert.conversion.FORMATS` can be
 converted; the others are recognised, so that an error says what a file really is rather than
 "damaged", and so that no file gets the extension of a format that it does not have.
 """

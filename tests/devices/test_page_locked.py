@@ -2,10 +2,12 @@
 
 import gc
 import types
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
 import pytest
+from made_blobs import filled
 
 from syncblob import Blob
 from syncblob.blob.core import fresh
@@ -30,8 +32,7 @@ def test_a_block_wastes_at_most_an_eighth_or_a_small_unit(nbytes):
 
 
 def test_a_loop_of_downloads_locks_no_memory_in_each_step(backend, machine):
-    x = Blob(40_000, device="cuda:0")
-    x.overwrite_cpu_data()[...] = 1
+    x = filled(1, 40_000, device="cuda:0")
     array = x.array_in(x.home, CONST, "test")
     for step in range(40):
         if step == 10:
@@ -98,7 +99,10 @@ def test_a_block_that_is_dropped_during_the_wait_is_left_to_the_next_one():
         array = np.empty(nbytes, np.uint8)
         return types.SimpleNamespace(ptr=array.ctypes.data, size=nbytes, array=array)
 
-    locked = page_locked.PageLocked(lock, later.clear)
+    order = types.SimpleNamespace(
+        calls=nullcontext, drop_finished=lambda: None, synchronize=later.clear
+    )
+    locked = page_locked.PageLocked(lock, order)
     blocks = [locked.allocate(1000) for _ in range(8)]
     later.append(locked.allocate(1000))
     address = later[0].ctypes.data

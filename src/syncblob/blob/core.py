@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
+from weakref import ref
 
 import numpy as np
 
@@ -24,19 +25,21 @@ from syncblob.devices import HOST, Side, supervisors
 from syncblob.devices.base import Accelerator
 from syncblob.interop import export_numpy
 from syncblob.interop.adopt import adopt
-from syncblob.memory import CONST, FRESH, NO_SHORTCUT, Access, Shortcut, SyncedMemory, acquire, keep
+from syncblob.memory import CONST, FRESH, NO_SHORTCUT, Access, Shortcut, SyncedMemory, acquire
 from syncblob.memory.accesses import expose
 from syncblob.memory.loans import BORROW, NO_LOANS
+from syncblob.memory.operations import keepers
 from syncblob.transfers.verify import verifying
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
     from typing import Self
 
     from numpy.typing import DTypeLike, NDArray
 
     from syncblob.devices import Device
     from syncblob.devices.base import Home
+    from syncblob.memory import Window
 
 # Results have the class of the Blob that they are computed from.
 AnyBlob = TypeVar("AnyBlob", bound="BlobCore")
@@ -100,7 +103,7 @@ def fresh(cls: type[AnyBlob], array: Any, home: Home) -> AnyBlob:
     blob._exposed = ()
     blob.accessor_arrays = NOTHING_KEPT
     if home is not HOST:
-        keep(blob)
+        keepers[id(blob)] = ref(blob)
     return blob
 
 
@@ -227,7 +230,7 @@ class BlobCore:
         blob._exposed = ()
         blob.accessor_arrays = NOTHING_KEPT
         if blob.home is not HOST:
-            keep(blob)
+            keepers[id(blob)] = ref(blob)
         return None if self.raw_array is not array or shortcut is NO_SHORTCUT else blob
 
     def derive(self, view: Callable[[Any], Any]) -> Self:
@@ -350,17 +353,15 @@ class BlobCore:
         self.use_memory(memory)
         return True
 
-    def _let_go(self, gone: Callable[[Shortcut], bool]) -> bool:
-        """Drop arrays over windows that are gone, and return whether there were any."""
+    def _let_go(self, gone: Collection[Window]) -> None:
+        """Drop arrays over windows that are gone."""
         held = self.known_memory
         if not held:
-            return False
-        if gone(self.shortcut):
-            return if_free(making.held, self._drop, held, again=True) > 0
-        if any(kept is not None and gone(kept.shortcut) for kept in self.accessor_arrays):
+            return
+        if self.shortcut.buffer in gone:
+            if_free(making.held, self._drop, held, again=True)
+        elif any(kept and kept.shortcut.buffer in gone for kept in self.accessor_arrays):
             self.accessor_arrays = NOTHING_KEPT
-            return True
-        return False
 
     # --- the array that computations use ---------------------------------------------------------
 
@@ -509,7 +510,7 @@ class BlobCore:
                     self.raw_array = array
                 self.shortcut = shortcut
             if made is not None and self.home is not HOST:
-                keep(self)
+                keepers.add(self)
         return shortcut, array
 
     # --- attributes ------------------------------------------------------------------------------
@@ -766,7 +767,7 @@ class BlobCore:
                 exported = writable
             entry = AccessorArrays(shortcut, const, writable, exported)
         if side:
-            keep(self)
+            keepers.add(self)
         arrays: list[AccessorArrays | None] = list(self.accessor_arrays)
         arrays[place] = entry
         self.accessor_arrays = tuple(arrays)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -11,9 +11,8 @@ import numpy as np
 from syncblob._layout import Layout
 from syncblob.blob.core import BlobCore
 from syncblob.calls import tables
-from syncblob.calls.engine import Plan, plans_by_function, usual_plan
+from syncblob.calls.engine import Plan, arguments, maker_of, plans_by_function, usual_plan
 from syncblob.calls.foreign import function_with_strangers, has_strangers, ufunc_with_strangers
-from syncblob.calls.nested import replaced
 from syncblob.calls.operands import is_leaf, shape_only
 from syncblob.devices import HOST
 
@@ -31,7 +30,7 @@ def array_ufunc(like: Any, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs:
                 return plans[type(x)](like, x)
             case (x1, x2):
                 return plans[type(x1), type(x2)](like, x1, x2)
-        return plans[(*map(type, inputs),)](like, *inputs)
+        return plans[tuple(map(type, inputs))](like, *inputs)
     out = kwargs.get("out", ())
     if type(out) is not tuple or (method == "__call__" and len(inputs) > ufunc.nin):
         # Numba's `vectorize` passes what to write as it was given, unlike NumPy.
@@ -40,7 +39,7 @@ def array_ufunc(like: Any, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs:
     if len(out) == 1:
         (kwargs["out"],) = out
     elif has_strangers("__array_ufunc__", *map(type, out)):
-        return ufunc_with_strangers(ufunc, method, inputs, kwargs)
+        return ufunc_with_strangers(ufunc, method, *inputs, **kwargs)
     values = (*inputs, *kwargs.values())
     return plans[(*kwargs,), *map(type, values)](like, *values)
 
@@ -59,10 +58,18 @@ def array_function(
     """
     if len(types) > 1 and has_strangers("__array_function__", *types):
         return function_with_strangers(func, types, args, kwargs)
+    plans = FUNCTIONS[func]
     if kwargs:
         values = (*args, *kwargs.values())
-        return _FUNCTIONS[func][(*kwargs,), *map(type, values)](like, *values)
-    return _FUNCTIONS[func][(*map(type, args),)](like, *args)
+        return plans[(*kwargs,), *map(type, values)](like, *values)
+    match args:
+        case (x,):
+            return plans[type(x)](like, x)
+        case (x1, x2):
+            return plans[type(x1), type(x2)](like, x1, x2)
+        case (x1, x2, x3):
+            return plans[type(x1), type(x2), type(x3)](like, x1, x2, x3)
+    return plans[tuple(map(type, args))](like, *args)
 
 
 # --- plans ----------------------------------------------------------------------------------------
@@ -70,16 +77,19 @@ def array_function(
 
 def _rules_of_ufunc(ufunc_and_method: tuple[np.ufunc, str]) -> tables.Rules:
     ufunc, method = ufunc_and_method
-    plan = partial(_plan_of_ufunc, ufunc, method)
 
-    def written(_args: Any, kwargs: Mapping[str, Any]) -> dict[int | str, bool]:
-        if method == "at":
-            return {0: False}
-        if "out" not in kwargs:
-            return {}
+    def written(given: tables.Arguments) -> dict[int | str, bool]:
         # A reduction writes every element, even with a mask.
-        whole = method == "reduce" or kwargs.get("where", True) is True
-        return {"out": whole and method not in {"accumulate", "reduceat"}}
+        masked = method != "reduce" and given.get("where", True) is not True
+        whole = not masked and method not in {"accumulate", "reduceat"}
+        return {0: False} if method == "at" else {key: whole for key in given if key == "out"}
+
+    def plan(rules: tables.Rules, kinds: Kinds) -> Callable[..., Any]:
+        operands = [kinds[key] for key in kinds if type(key) is int or key == "out"]
+        if not has_strangers("__array_ufunc__", *operands):
+            return usual_plan(rules, kinds)
+        ask = tables.in_order(partial(ufunc_with_strangers, ufunc, method), kinds)
+        return lambda _, *values: ask(*values)
 
     called = method == "__call__"
     function = ufunc if called else getattr(ufunc, method)
@@ -89,23 +99,11 @@ def _rules_of_ufunc(ufunc_and_method: tuple[np.ufunc, str]) -> tables.Rules:
         function,
         function,
         written,
-        lambda _args, kwargs: {"axes", "axis"} & kwargs.keys(),
+        lambda given: {"axes", "axis"} & given.keys(),
         by_name=not called,
         elementwise=called and getattr(np, name, None) is ufunc,
         plan=plan,
     )
-
-
-def _plan_of_ufunc(
-    ufunc: np.ufunc, method: str, rules: tables.Rules, kinds: Kinds
-) -> Callable[..., Any]:
-    count, names = tables.split_keys(kinds)
-    operands = [kinds[key] for key in kinds if type(key) is int or key == "out"]
-    if has_strangers("__array_ufunc__", *operands):
-        return lambda _, *values: ufunc_with_strangers(
-            ufunc, method, values[:count], dict(zip(names, values[count:], strict=True))
-        )
-    return usual_plan(rules, kinds)
 
 
 def _rules_of_function(function: Callable[..., Any]) -> tables.Rules:
@@ -123,14 +121,14 @@ def _rules_of_function(function: Callable[..., Any]) -> tables.Rules:
 
 
 def _plan_of_function(rules: tables.Rules, kinds: Kinds) -> Callable[..., Any]:
-    function, (count, names) = rules.function, tables.split_keys(kinds)
-    first = tables.first_argument(function, range(count))
+    function = rules.function
+    first = tables.first_argument(function, kinds)
     rest = [kind for key, kind in kinds.items() if key != first]
     if function in tables.QUESTIONS:
         return _plan_by_shapes(rules, kinds)
-    if function is np.broadcast_arrays and not names:
+    if function is np.broadcast_arrays and not tables.split_keys(kinds)[1]:
         return _broadcast
-    if tables.has_option(function, range(count), names):
+    if tables.has_option(function, kinds):
         return Plan(rules, kinds).begin
     if issubclass(kinds.get(first, object), BlobCore):
         if function in tables.EMPTY_LIKE and all(map(is_leaf, rest)):
@@ -157,18 +155,16 @@ def _broadcast(like: BlobCore, *values: Any) -> tuple[Any, ...]:
 
 def _plan_by_shapes(rules: tables.Rules, kinds: Kinds) -> Callable[..., Any]:
     """Plan calls of a function that uses no more than shapes and dtypes."""
-    count, names = tables.split_keys(kinds)
-    plain = rules.plain(range(count), kinds)
-    # The numbers of what is a Blob, or may contain Blobs.
-    asked = [n for n, key in enumerate(kinds) if key not in plain and not is_leaf(kinds[key])]
+    plain, keys = rules.plain(kinds), [*kinds]
+    blobs = [n for n, key in enumerate(keys) if issubclass(kinds[key], BlobCore)]
+    asked = [n for n in blobs if keys[n] not in plain]
+    native = tables.in_order(rules.native, kinds)
 
     def run(_like: Any, *values: Any) -> Any:
         given = [*values]
         for n in asked:
-            x = given[n]
-            known = isinstance(x, BlobCore)
-            given[n] = shape_only(x) if known else replaced(x, BlobCore, shape_only)
-        return rules.native(*given[:count], **dict(zip(names, given[count:], strict=True)))
+            given[n] = shape_only(values[n])
+        return native(*given)
 
     return run
 
@@ -176,40 +172,33 @@ def _plan_by_shapes(rules: tables.Rules, kinds: Kinds) -> Callable[..., Any]:
 # --- views: nothing is transferred, because arrays stand for Blobs that are not read --------------
 
 
+_VIEW = """
+def run(like, {given}):
+    array = {x}.raw_array
+    if array is None or {x}.known_memory is None or not {x}.home.native:
+        array = {x}.viewable_array() if {x}.home.native else None
+        array = {x}.layout.dummy() if array is None else array
+    view = native({call}) if array.ndim >= axes else None
+    return read(like, {given}) if view is None else view_of({x}, array, view, {const})
+"""
+
+
 def _plan_of_view(rules: tables.Rules, kinds: Kinds) -> Callable[..., Any]:
     """Plan calls that make views of their first argument, a Blob; or that may copy, and read it."""
-    function, (count, names) = rules.function, tables.split_keys(kinds)
-    axes = tables.VIEWS_OF_ONE[function]
-    first = [*kinds].index(tables.first_argument(function, range(count)))
+    function, (_, names) = rules.function, tables.split_keys(kinds)
+    given = [f"x{n}" for n in range(len(kinds))]
+    first = [*kinds].index(tables.first_argument(function, kinds))
+    blobs = [issubclass(kind, BlobCore) for kind in kinds.values()]
     # Other Blobs stand for axes and numbers.
-    numbers = [
-        n for n, kind in enumerate(kinds.values()) if n != first and issubclass(kind, BlobCore)
-    ]
-    native = _WITHOUT_COPIES.get(function, rules.native)
-    read = Plan(rules, kinds).run
-    # Of `sliding_window_view`.
-    writeable = names.index("writeable") - len(names) if "writeable" in names else None
-
-    def run(like: Any, *values: Any) -> Any:
-        x = values[first]
-        array = x.raw_array
-        if array is None or x.known_memory is None or not x.home.native:
-            array = x.viewable_array() if x.home.native else None
-            array = x.layout.dummy() if array is None else array
-        given = [*values]
-        given[first] = array
-        for n in numbers:
-            given[n] = np.asarray(values[n])
-        named = dict(zip(names, given[count:], strict=True)) if names else {}
-        view = native(*given[:count], **named) if array.ndim >= axes else None
-        if view is None:
-            return read(like, *values)
-        const = rules.const and not (writeable and values[writeable])
-        if type(view) is np.ndarray:
-            return _view_of(x, array, view, const)
-        return type(view)([_view_of(x, array, part, const) for part in view])
-
-    return run
+    values = [f"asarray({x})" if blob else x for x, blob in zip(given, blobs, strict=True)]
+    values[first] = "array"
+    call, taken = arguments(values, names), ", ".join(given)
+    text = _VIEW.format(given=taken, x=given[first], call=call, const=rules.const)
+    method = None if names else tables.METHODS.get(function)
+    native = _WITHOUT_COPIES.get(function) or method or rules.native
+    axes, read = tables.VIEWS_OF_ONE[function], usual_plan(rules, kinds)
+    make = maker_of(text, ("native", "axes", "read", "view_of"), __file__)
+    return make(native, axes, read, _view_of)
 
 
 def _reshape(a: Any, shape: Any = None, order: Any = "C", **options: Any) -> Any:
@@ -230,11 +219,12 @@ _WITHOUT_COPIES: dict[Any, Callable[..., Any]] = {np.ravel: _ravel, np.reshape: 
 
 
 def _view_of(x: Any, array: Any, view: Any, const: bool) -> Any:
-    """Make a view of a Blob from a view of an array that stands for it."""
+    """Make a view of a Blob from a view of an array that stands for it; several of several."""
+    if type(view) is not np.ndarray:
+        return type(view)([_view_of(x, array, part, const) for part in view])
     if view is array:
         return x
-    if const:
-        view.flags.writeable = False
+    const = const and not view.flags.writeable
     blob = x.view_of_array(array, view)
     if blob is None:
         # The array is a dummy, or another thread has replaced the buffer. The elements have the
@@ -249,4 +239,4 @@ def _view_of(x: Any, array: Any, view: Any, const: bool) -> Any:
 
 _CALLS = plans_by_function(lambda ufunc: _rules_of_ufunc((ufunc, "__call__")))
 _METHODS = plans_by_function(_rules_of_ufunc)
-_FUNCTIONS = plans_by_function(_rules_of_function)
+FUNCTIONS = plans_by_function(_rules_of_function)

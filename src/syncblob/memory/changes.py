@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
     from syncblob._layout import Layout
-    from syncblob.memory.ledger import Ledger, Upload
+    from syncblob.memory.ledger import Ledger
     from syncblob.memory.loans import Loan
 
 # How bytes come to each of two sides from the other.
@@ -60,8 +60,6 @@ MAX_SPANS = 1024
 """An access that would leave more spans than this is widened to the whole memory, if it can be."""
 
 _new = tuple.__new__
-
-_NO_UPLOADS: Sequence[Upload] = ()
 
 
 class Change(NamedTuple):
@@ -87,10 +85,8 @@ class Change(NamedTuple):
     zeroed: bool = False
     # Whether it is an access, which needs a buffer, and of which open logs count what it avoids.
     counted: bool = False
-    # In place of the copies: does what can fail.
-    prepare: Callable[[Ledger, Change, str], tuple[tuple[Window, ...], Sequence[Upload]]] | None = (
-        None
-    )
+    # In place of the copies: does what can fail, and returns the windows that the side has then.
+    prepare: Callable[[Ledger, Change, str], tuple[Window, ...]] | None = None
     # Called if `prepare` or anything after it fails.
     undo: Callable[[], object] | None = None
     # The map while the side gets another buffer, or none; None if the buffer stays.
@@ -225,7 +221,7 @@ def _with_rest(
     return brought, after
 
 
-def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of every change, in order
+def commit(  # noqa: C901, PLR0912, PLR0913, PLR0917  # the steps of every change, in order
     ledger: Ledger,
     planner: Callable[..., Change],
     side: Side,
@@ -239,15 +235,14 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
 ) -> Any:
     """Plan a change and carry it out, and return the side's window.
 
-    The planner gets the ledger, side, access, start, stop and `argument`, unless that is None, when
-    nothing else can change the state any more. `reason` is the name of the access for the log and
-    the history; empty if the history does not have such changes. `fill` writes into the window, its
-    first argument, and sets `done` of its second when it has written.
+    The planner gets the ledger, side, access, start, stop and `argument`, when nothing else can
+    change the state any more. `reason` is the name of the access for the log and the history; empty
+    if the history does not have such changes. `fill` writes into the window, its first argument,
+    and sets `done` of its second when it has written.
     """
     revoked: list[Loan] = []
-    written = Written()
     change: Change | None = None
-    done = False
+    written, done = Written(), False
     try:
         # Accesses that interrupt this on the same thread are refused from now on.
         ledger.moving = True
@@ -259,50 +254,41 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
         if ledger.uploads:
             # A signal handler may have started one since the caller waited.
             ledger.finish_uploads(side, access, start, stop)
-        spans = ledger.spans
-        rare = ledger.loans.live or ledger.source or ledger.shared or len(ledger.all_sides) > PAIR
-        plain = planner is plan and not rare and stop - start == spans.nbytes > 0
-        if plain and spans.uniform is not None:
+        spans, rare = ledger.spans, ledger.loans.live or ledger.source or ledger.shared
+        plain = planner is plan and not rare and len(ledger.all_sides) == PAIR
+        if plain and spans.uniform is not None and stop - start == spans.nbytes > 0:
             change = _plan_whole(spans.nbytes, spans.uniform, side, access)
         else:
-            args = () if argument is None else (argument,)
-            change = planner(ledger, side, access, start, stop, *args)
+            change = planner(ledger, side, access, start, stop, argument)
         side, before, after, start, stop, pieces, copied, _, lost, _, zeroed, counted = change[:12]
-        window, uploads, user = ledger.whole[side], _NO_UPLOADS, -1
-        missing = counted and (zeroed or window is None)
-        if pieces or lost or missing or change.prepare is not None or ledger.shared:
-            after, window, uploads = _prepare(ledger, planner, change, reason, revoked)
+        window, user = ledger.whole[side], -1
+        if pieces or lost or zeroed or window is None or change.prepare or ledger.shared:
+            after, window = _prepare(ledger, planner, change, reason, revoked)
         if open_logs:
-            user = 0
-            if counted:
-                ledger.note_use(side, start, stop)
-                user, epoch = 1 << side, ledger.epoch
+            user = counted and ledger.note_use(side, start, stop)
+            epoch = ledger.epoch
         if fill is not None:
             _fill(ledger, change, window, fill, written)
-        if uploads:
-            ledger.uploads = (*ledger.uploads, *uploads)
-        ledger.span_limit = change.span_limit or ledger.span_limit
-        ledger.spans = after
+        # The map last.
+        ledger.span_limit, ledger.spans = change.span_limit or ledger.span_limit, after
         done = True
         last = None
         if reason and (copied or after is not before or change.between is not None):
             # Two more frames are ours: this function and its caller.
-            fields = reason, before, after, copied, start, stop, *user_instruction(3)
-            last = _new(Transition, fields)
-            ledger.noted = (*ledger.noted[OLDEST:], *fields)
+            place = user_instruction(3)
+            last = _new(Transition, (reason, before, after, copied, start, stop, *place))
+            ledger.noted = (*ledger.noted[OLDEST:], *last)
         if ledger.loans.live or ledger.source or ledger.watch or change.between is not None:
             user = _clean_up(ledger, change, revoked, last) and user
-        if after.uniform is not None and ledger.follows_logs and user:
+        if after.uniform is not None and ledger.follows_logs and user and not ledger.uploads:
             # As `Ledger.shortcut`, so that the next access need not ask.
             ledger.last_search = searches[0]
-            for upload in ledger.uploads:
-                user &= ~(1 << upload.side)
+            usable = after.uniform & user
             for shortcut in [*ledger.shortcuts.values()]:
                 # Each time: a signal handler may run between two rounds, but not in one.
                 if ledger.epoch is epoch:
-                    mine = 1 << shortcut.side
-                    shortcut.readable = readable = after.uniform & user & mine != 0
-                    shortcut.writable = readable and after.uniform == mine and not ledger.uploads
+                    shortcut.readable = usable >> shortcut.side & 1 != 0
+                    shortcut.writable = after.uniform == usable == 1 << shortcut.side
             if ledger.epoch is not epoch:
                 # Another thread has revoked the shortcuts meanwhile, which needs no lock.
                 ledger.revoke_shortcuts()
@@ -318,8 +304,8 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
 
 def _prepare(
     ledger: Ledger, planner: Callable[..., Change], change: Change, reason: str, revoked: list[Loan]
-) -> tuple[Spans, Any, Sequence[Upload]]:
-    """Do what can fail. Return the map afterwards, the side's window, and the uploads begun."""
+) -> tuple[Spans, Any]:
+    """Do what can fail. Return the map afterwards and the side's window."""
     side, before, after, start, stop, pieces, _, losers, lost, writes, zeroed, counted = change[:12]
     loans = ledger.loans
     if (
@@ -335,12 +321,11 @@ def _prepare(
     for reach in lost if loans.live else ():
         part = None if reach == (0, before.nbytes) else reach
         loans.revoke(revoked, losers, part, aliases=_stale(ledger, change) if writes else 0)
-    uploads = _NO_UPLOADS
     window: Any = ledger.whole[side]
     missing = counted and (zeroed or window is None)
     windows = known = ledger.windows(side) if missing or change.prepare is not None else ()
     if change.prepare is not None:
-        windows, uploads = change.prepare(ledger, change, reason)
+        windows = change.prepare(ledger, change, reason)
         window, pieces = find_window(windows, start, stop), ()
     elif missing:
         window, windows = ledger.window_for(side, known, start, stop, zeroed=zeroed)
@@ -360,7 +345,7 @@ def _prepare(
     if writes and window is not None and window.common is not None:
         # Work of others may still read what is about to be written.
         ledger.finish_others(side, start, stop)
-    return after, window, uploads
+    return after, window
 
 
 def _exchange(
@@ -479,7 +464,7 @@ def adopt(ledger: Ledger, side: Side, buffer: Any, announced: Collection[set[Loa
     ledger.compare_watch(side, 0, nbytes, writes=True)
     replaced = ledger.windows(side)
     commit(ledger, _plan_adoption, side, OVERWRITE, 0, nbytes, "adoption", (buffer, announced))
-    let_go(lambda kept: kept.buffer in replaced)
+    let_go(replaced)
     for other in ledger.all_sides if ledger.shared else ():
         has = other is not side and ledger.windows(other)
         if has and ledger.home(other).shared and ledger.home(side).shared:
@@ -505,7 +490,7 @@ def _plan_adoption(
         losers=-1,
         lost=((start, stop),),
         writes=True,
-        prepare=lambda *_: (windows, ()),
+        prepare=lambda *_: windows,
         # While the buffer is exchanged, this side must not count as a holder.
         between=before.changed(start, stop, lambda held: held & ~(1 << side)),
     )

@@ -20,14 +20,14 @@ from syncblob.memory import changes
 from syncblob.memory.buffers import next_serial
 from syncblob.memory.changes import Change, commit
 from syncblob.memory.ledger import Upload
-from syncblob.memory.operations import allocate, is_written_elsewhere, searches
+from syncblob.memory.operations import in_turn, is_written_elsewhere, searches
 from syncblob.memory.room import in_room
 from syncblob.memory.state_machine import CONST, MUTABLE, Access, Head, Run, head_over, plan_access
 from syncblob.memory.windows import provide
 from syncblob.transfers import Copying, transfer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
@@ -56,7 +56,7 @@ def gather(ledger: Ledger, side: Side, layout: Layout, reason: str) -> Any:  # n
         return home.compute(home.copy, own.view(home, layout, writable=False, own=True))
     dense = Layout.c_order(layout.shape, layout.dtype)
     try:
-        target = allocate(home, dense.nbytes)
+        target = in_turn(home, home.allocate, dense.nbytes)
     except MemoryError as error:
         ledger.explain_shortage(error, side, dense.nbytes, reason, dense)
         raise
@@ -223,7 +223,7 @@ def _plan_push(  # a copy
 
 def _start(
     origin: Side, stream: object, uploads: list[Upload], ledger: Ledger, change: Change, reason: str
-) -> tuple[tuple[Window, ...], Sequence[Upload]]:
+) -> tuple[Window, ...]:
     """Start to copy the pieces of a push or a pull, and list them."""
     side = change.side
     accelerator: Any = ledger.home(origin or side)
@@ -241,7 +241,9 @@ def _start(
             parts = window.part(start, stop), target.part(start, stop)
             work = transfer(copying, way, stop - start, start, start_copy, *parts, *on)
             uploads.append(Upload(start, stop, work, side, origin))
-    return after, uploads
+    # Before the map counts their bytes: who finds these there has to wait.
+    ledger.uploads = (*ledger.uploads, *uploads)
+    return after
 
 
 # --- of bytes that no memory tracks --------------------------------------------------------------
@@ -253,7 +255,8 @@ def upload(accelerator: Accelerator, contents: NDArray[np.uint8], reason: str) -
     Logs and guards see a transfer of a memory of its own, with this reason.
     """
     nbytes = contents.nbytes
-    buffer = in_room(accelerator, reason, MemoryError, allocate, accelerator, nbytes)
+    call = in_turn, accelerator, accelerator.allocate, nbytes
+    buffer = in_room(accelerator, reason, MemoryError, *call)
     if nbytes:
         copying = Copying(accelerator, reason, next_serial())
         transfer(copying, "upload", nbytes, 0, accelerator.upload, contents, buffer)

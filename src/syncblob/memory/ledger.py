@@ -361,19 +361,22 @@ class Ledger(Buffers):
         """Tell whether the open logs know that no other side was used since a side was."""
         return self.last_used == (log_generation(), side) or not self.on_several_sides
 
-    def note_use(self, side: Side, start: int, stop: int) -> None:
-        """Tell the open logs of bytes that a side and the one that was used last hold already."""
-        if self.is_use_noted(side):
-            return
-        # The next use of another side is to be recorded, too.
-        self.revoke_shortcuts()
-        generation, last = self.last_used or (None, side)
-        if generation == log_generation():
-            both, runs = 1 << side | 1 << last, self.spans.runs(start, stop)
-            held = sum(run.nbytes for run in runs if run.holders & both == both)
-            if held:
-                count("avoided", held)
-        self.last_used = log_generation(), side
+    def note_use(self, side: Side, start: int, stop: int) -> int:
+        """Tell the open logs of bytes that a side and the one that was used last hold already.
+
+        Returns the side whose use they know now, as a bit mask.
+        """
+        if not self.is_use_noted(side):
+            # The next use of another side is to be recorded, too.
+            self.revoke_shortcuts()
+            generation, last = self.last_used or (None, side)
+            if generation == log_generation():
+                both, runs = 1 << side | 1 << last, self.spans.runs(start, stop)
+                held = sum(run.nbytes for run in runs if run.holders & both == both)
+                if held:
+                    count("avoided", held)
+            self.last_used = log_generation(), side
+        return 1 << side
 
     def meet(self, side: Side, start: int, stop: int) -> None:
         """Wait for what others may do to a range, through arrays over the same buffer."""

@@ -166,9 +166,9 @@ class TransferLog:
         """Return one transfer, or a list of some."""
         if not isinstance(index, slice):
             return _read(self._entries[index])
-        return [_read(entry) for entry in self._copied(self._entries)[index]]
+        return [_read(entry) for entry in self._snapshot(self._entries)[index]]
 
-    def _copied(self, entries: deque[Any]) -> list[Any]:
+    def _snapshot(self, entries: deque[Any]) -> list[Any]:
         """Return entries of the log as they are now: another thread may append meanwhile."""
         with self._lock.held:
             return list(entries)
@@ -176,7 +176,7 @@ class TransferLog:
     @property
     def operations(self) -> list[Operation]:
         """The operations that have run, if the log records them; see `record_transfers`."""
-        entries = self._copied(self._operations)
+        entries = self._snapshot(self._operations)
         for entry in entries:
             operation, moments = entry
             if moments is not None:
@@ -220,7 +220,7 @@ class TransferLog:
         back Blobs that evictions have taken away at least twice. Many small transfers, such as
         those of `Blob.item` in a loop, are at least 32 of one line, of at most 4 KiB each.
         """
-        entries = self._copied(self._entries)
+        entries = self._snapshot(self._entries)
         transfers = [_read(entry) for entry in entries]
         brought_back = [entry[0] for entry in entries if entry[2]]
         found = [*ping_pongs(transfers), *thrashing(brought_back), *many_small(transfers)]

@@ -192,7 +192,7 @@ def arrays_of(blob: Blob, dtype: DType, *, diff: bool = False) -> Iterator[Array
     Values that have not been accessed come from their source, which counts as no access.
     """
     source, end = _in_file(blob, diff=diff), 0
-    for first, part in [*_accessed(blob, source, diff=diff), (blob.size, np.empty(0, dtype))]:
+    for first, part in [*_host_arrays(blob, source, diff=diff), (blob.size, np.empty(0, dtype))]:
         if source is not None:
             yield from source.values.chunks(source.file, dtype, end, first)
         # Copies only if dtype or layout differ.
@@ -210,7 +210,7 @@ def arrays_of(blob: Blob, dtype: DType, *, diff: bool = False) -> Iterator[Array
         end = first + part.size
 
 
-def _accessed(
+def _host_arrays(
     blob: Blob, source: ValuesInFile | None, *, diff: bool
 ) -> Iterator[tuple[int, Array]]:
     """Yield host arrays of what is not only in the file, each after its first number."""
@@ -257,7 +257,7 @@ def _in_file(blob: Blob, *, diff: bool) -> ValuesInFile | None:
 
 
 def _equal(blob: Blob, there: ValuesInFile, *, diff: bool) -> bool:
-    for first, part in _accessed(blob, _in_file(blob, diff=diff), diff=diff):
+    for first, part in _host_arrays(blob, _in_file(blob, diff=diff), diff=diff):
         flat = part.reshape(-1)
         for chunk in there.values.chunks(there.file, flat.dtype, first, first + flat.size):
             current, flat = flat[: chunk.size], flat[chunk.size :]

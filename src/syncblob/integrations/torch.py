@@ -43,7 +43,9 @@ def accept_blobs_in_modules() -> RemovableHandle:
     def tensor_over(blob: Blob) -> torch.Tensor:
         return blob.to_torch(copy=any(step < 0 for step in blob.strides) or None)
 
-    return register_module_forward_pre_hook(lambda _, inputs: replace_instances(inputs, Blob, tensor_over))
+    return register_module_forward_pre_hook(
+        lambda _, inputs: replace_instances(inputs, Blob, tensor_over)
+    )
 
 
 def parameters_to_blobs(

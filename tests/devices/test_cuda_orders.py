@@ -192,7 +192,7 @@ def test_room_is_made_beside_a_capture_by_what_need_not_be_waited_for(machine, b
 def test_what_a_graph_uses_stays_where_it_is(machine, backend, library, monkeypatch):
     torch = pytest.importorskip("torch")
     torch_model = pytest.importorskip("torch_model")
-    torch_function = pytest.importorskip("syncblob.calls.torch.torch_function")
+    torch_function = pytest.importorskip("syncblob.calls.torch.make_call")
     blob, seen, stream = ready(1, machine), [], side_stream()
     blob.array_in(backend, CONST, "test")
 

@@ -21,7 +21,7 @@ from syncblob.memory import CONST, MUTABLE
 
 torch = pytest.importorskip("torch")
 torch_model = pytest.importorskip("torch_model")
-calls = pytest.importorskip("syncblob.calls.torch.torch_function")
+calls = pytest.importorskip("syncblob.calls.torch.make_call")
 
 pytestmark = pytest.mark.usefixtures("machine")
 lazily = pytest.mark.parametrize("machine", ["lazy"], indirect=True)

@@ -7,8 +7,8 @@ no transfer.
 """
 
 from syncblob.calls.torch.blob_parameters import BlobParameter, parameter_over, put_over
+from syncblob.calls.torch.make_call import call_untraced, functions
 from syncblob.calls.torch.tensors import tensor_over
-from syncblob.calls.torch.torch_function import call_untraced, functions
 
 __all__ = [
     "BlobParameter",

@@ -48,6 +48,7 @@ _transformation: Callable[[], object] = torch._C._functorch.peek_interpreter_sta
 _CPU = torch.device("cpu")
 
 _PLAIN: tuple[Any, ...] = (list, tuple)
+_INTEGERS = {int}
 
 # A Blob, and the loan that a reading function got.
 Lent = tuple[BlobCore, Loan]
@@ -147,8 +148,8 @@ def _write(plan: Plan, values: Sequence[Any]) -> Any:
     special = supervisors or _modes._is_in_torch_dispatch_mode
     if _transformation() is not None or (special and not _may_run_on_host(plan, values)):
         return _begin(plan, values)
-    ((n, whole),) = plan.written.items()
-    x = values[n]
+    n: Any = plan.target
+    x, whole = values[n], plan.written[n]
     layout: Any = None
     strides = None
     if not isinstance(x, BlobCore):
@@ -213,11 +214,11 @@ def _lend(
                 items[n] = written
             else:
                 return False
-        elif isinstance(x, NESTED) and {*map(type, x)} != {int}:
+        elif isinstance(x, NESTED) and {*map(type, x)} != _INTEGERS:
             inner, kind = [*x], type(x)
             if kind not in _PLAIN or not _lend(plan, inner, range(len(x)), lent, target, place):
                 return False
-            items[n] = kind(inner)
+            items[n] = inner if kind is list else tuple(inner)
         elif isinstance(x, torch.Tensor) and (
             place
             or x.is_cuda

@@ -488,7 +488,7 @@ class BlobCore:
     def _attach(self, memory: SyncedMemory, layout: Layout) -> tuple[Shortcut, Any]:
         """Get the shortcut, and an array over its buffer; None if there is none."""
         shortcut = memory.shortcut(self.side, layout)
-        if shortcut is None or shortcut is NO_SHORTCUT or layout.stop > memory.nbytes:
+        if shortcut is None or shortcut is NO_SHORTCUT or layout.stop > memory.spans.nbytes:
             # The layout may be too large if another thread has resized the Blob meanwhile.
             return NO_SHORTCUT, None
         # The shortcut first; see the invariants.

@@ -30,7 +30,7 @@ from syncblob._locks_lost_in_fork import Lock
 from syncblob._weak_list import Reference, WeakList
 from syncblob.devices.base import DLPACK_CPU, ENDING, NEEDED, Accelerator, Push
 from syncblob.devices.device import Device
-from syncblob.devices.host import NumpyHome
+from syncblob.devices.host import LARGE, NumpyHome
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -196,7 +196,11 @@ class SimulatedBackend(NumpyHome, Accelerator):
             self.allocations += 1
         if self.bounded:
             self._require_room(nbytes)
-        buffer = super().allocate(nbytes, zeroed=zeroed)
+        if nbytes < LARGE:
+            # Nobody asks for more than NumPy's alignment here.
+            buffer = (np.zeros if zeroed else np.empty)(nbytes, np.uint8)
+        else:
+            buffer = super().allocate(nbytes, zeroed=zeroed)
         # The base is the array that owns the memory.
         self._charge(buffer if buffer.base is None else buffer.base, nbytes)
         if not zeroed:
@@ -275,7 +279,8 @@ class SimulatedBackend(NumpyHome, Accelerator):
             root = self._roots.get(id(buffer))
             if root is None:
                 # NumPy makes the last array above a base that is no array the base of all views.
-                exporter: Any = self.exporter(buffer)
+                # Of a view, because NumPy keeps with an array what it has told of its buffer.
+                exporter: Any = self.exporter(buffer[:])
                 root = self._roots[id(buffer)] = np.ndarray(buffer.nbytes, np.uint8, exporter)
         return super().view(root, layout, writable=writable)
 

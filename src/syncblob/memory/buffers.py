@@ -43,18 +43,22 @@ PAIR = tuple(Side)
 class Window:
     """A buffer of a range of a memory, or of all of it."""
 
-    __slots__ = ("array", "common", "exporter", "nbytes", "start", "stop")
+    __slots__ = ("array", "common", "exporter", "start", "stop")
 
     def __init__(self, start: int, stop: int, array: Any) -> None:
         self.start: int = start
         self.stop: int = stop
-        self.nbytes: int = stop - start
         # The buffer, in which the byte at `start` is the first.
         self.array: Any = array
         # The object that aliases are made over; see `Home.exporter`.
         self.exporter: Any = None
         # What windows of several sides have in common if they are one buffer, else None.
         self.common: object = None
+
+    @property
+    def nbytes(self) -> int:
+        """The number of bytes."""
+        return self.stop - self.start
 
     def part(self, start: int, stop: int) -> Any:
         """Return a range of the memory. Skips the slice if the range is all of the window."""
@@ -88,9 +92,9 @@ class Window:
 
 
 @lru_cache(maxsize=64)
-def homes_of(home: Home) -> tuple[Home, ...]:
-    """Return the homes of a memory that was made for one. Cached, to save memory."""
-    return (HOST,) if home is HOST else (HOST, home)
+def homes_of(*homes: Home) -> tuple[Home, ...]:
+    """Return a tuple of homes. Cached, because nearly all memories have the same."""
+    return homes
 
 
 _START = attrgetter("start")
@@ -109,11 +113,8 @@ class Buffers:
 
     __slots__ = {
         "_serial": "`serial`, or 0.",
-        "accelerator": "The backend of the first accelerator; None if it is chosen on first use.",
-        "all_sides": "At least the host and the first accelerator.",
         "homes": "Of all sides, without the first accelerator if none was used yet.",
         "name": "The name in the log and in `Blob.explain`; empty if there is none.",
-        "nbytes": "The number of bytes.",
         "parts": "By side, the windows of parts. Replaced as a whole.",
         "shared": "Whether a home shares the host's memory, so that sides may have one buffer.",
         "whole": "By side, the window that is everything, or None.",
@@ -121,11 +122,8 @@ class Buffers:
 
     # `Ledger`, the only subclass, assigns them.
     _serial: int
-    accelerator: Accelerator | None
-    all_sides: tuple[Side, ...]
     homes: tuple[Home, ...]
     name: str
-    nbytes: int
     parts: dict[int, tuple[Window, ...]]
     shared: bool
     whole: list[Window | None]
@@ -135,6 +133,18 @@ class Buffers:
         """The number that tells memories apart in the log."""
         self._serial = self._serial or next_serial()
         return self._serial
+
+    @property
+    def accelerator(self) -> Accelerator | None:
+        """The backend of the first accelerator; None if it is chosen on first use."""
+        homes: Any = self.homes
+        return homes[1] if len(homes) > 1 else None
+
+    @property
+    def all_sides(self) -> tuple[Side, ...]:
+        """The sides: at least the host and the first accelerator."""
+        count = len(self.homes)
+        return PAIR if count <= len(PAIR) else tuple(map(Side, range(count)))
 
     @property
     def on_several_sides(self) -> bool:
@@ -157,24 +167,20 @@ class Buffers:
         """Make room for an accelerator, under the lock, unless there is."""
         while accelerator not in self.homes:
             homes = self.homes
-            after, sides = (*homes, accelerator), tuple(map(Side, range(max(2, len(homes) + 1))))
+            after = homes_of(*homes, accelerator)
             if len(self.whole) < len(after):
                 self.whole.append(None)
             # A signal handler may have added another. None can run from here on: nothing is called.
-            # The homes come first: readers without the lock that find one of the others use them.
             if self.homes is homes:
                 self.homes = after
-                self.all_sides = sides
                 self.shared = self.shared or accelerator.shared
-                if self.accelerator is None:
-                    self.accelerator = accelerator
 
     def nearest(self, side: Side, holders: int) -> Side:
         """Return the one of several sides that a side gets bytes from.
 
         That is an accelerator from which it copies directly, else the host, else any.
         """
-        if len(self.all_sides) == len(PAIR):
+        if len(self.homes) <= len(PAIR):
             return PAIR[1 - side]
         others = [other for other in self.all_sides if other is not side and holders >> other & 1]
         home: Any = self.home(side)

@@ -126,7 +126,7 @@ def plan(  # noqa: C901  # the usual access is planned without a call
     initial = before.uniform == 0 and ledger.source is None and not window
     pieces: Sequence[Run] = ()
     changed = start, stop
-    pair = len(ledger.all_sides) == PAIR
+    pair = len(ledger.homes) <= PAIR
     if initial or not nbytes:
         # The first access allocates and fills a whole buffer.
         changed = 0, nbytes
@@ -255,7 +255,7 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0917  # the steps of every chang
             # A signal handler may have started one since the caller waited.
             ledger.finish_uploads(side, access, start, stop)
         spans, rare = ledger.spans, ledger.loans.live or ledger.source or ledger.shared
-        plain = planner is plan and not rare and len(ledger.all_sides) == PAIR
+        plain = planner is plan and not rare and len(ledger.homes) <= PAIR
         if plain and spans.uniform is not None and stop - start == spans.nbytes > 0:
             change = _plan_whole(spans.nbytes, spans.uniform, side, access)
         else:
@@ -280,7 +280,7 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0917  # the steps of every chang
             ledger.noted = (*ledger.noted[OLDEST:], *last)
         if ledger.loans.live or ledger.source or ledger.watch or change.between is not None:
             user = _clean_up(ledger, change, revoked, last) and user
-        if after.uniform is not None and ledger.follows_logs and user and not ledger.uploads:
+        if after.uniform is not None and ledger.last_used and user and not ledger.uploads:
             # As `Ledger.shortcut`, so that the next access need not ask.
             ledger.last_search = searches[0]
             usable = after.uniform & user
@@ -331,7 +331,7 @@ def _prepare(
         window, windows = ledger.window_for(side, known, start, stop, zeroed=zeroed)
     for low, high, holders in pieces:
         if holders:
-            pair = len(ledger.all_sides) == PAIR
+            pair = len(ledger.homes) <= PAIR
             origin = 1 - side if pair else ledger.nearest(side, holders)
             because = None
             if open_logs and not writes and loans.live:
@@ -355,7 +355,8 @@ def _exchange(
     side, loans, parts = change.side, ledger.loans, ledger.parts
     if 0 < side < len(ledger.homes):
         ledger.homes[side].residents.add(ledger)  # type: ignore[attr-defined]  # an accelerator
-    whole = windows[0] if len(windows) == 1 and windows[0].nbytes == ledger.nbytes else None
+    nbytes = change.before.nbytes
+    whole = windows[0] if len(windows) == 1 and windows[0].nbytes == nbytes else None
     if whole is None or parts:
         parts = {**parts, side: () if whole else windows}
     if known:

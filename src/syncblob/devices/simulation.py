@@ -30,7 +30,7 @@ from syncblob._locks_lost_in_fork import Lock
 from syncblob._weak_list import Reference, WeakList
 from syncblob.devices.base import DLPACK_CPU, ENDING, NEEDED, Accelerator, Push
 from syncblob.devices.device import Device
-from syncblob.devices.host import LARGE, NumpyHome
+from syncblob.devices.host import NumpyHome
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -196,11 +196,7 @@ class SimulatedBackend(NumpyHome, Accelerator):
             self.allocations += 1
         if self.bounded:
             self._require_room(nbytes)
-        if nbytes < LARGE:
-            # Nobody asks for more than NumPy's alignment here.
-            buffer = (np.zeros if zeroed else np.empty)(nbytes, np.uint8)
-        else:
-            buffer = super().allocate(nbytes, zeroed=zeroed)
+        buffer = super().allocate(nbytes, zeroed=zeroed, aligned=False)
         # The base is the array that owns the memory.
         self._charge(buffer if buffer.base is None else buffer.base, nbytes)
         if not zeroed:

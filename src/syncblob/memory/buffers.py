@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from bisect import bisect_left, bisect_right
-from functools import lru_cache
+from functools import lru_cache, partial
 from operator import attrgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -117,16 +117,23 @@ class Buffers:
         "name": "The name in the log and in `Blob.explain`; empty if there is none.",
         "parts": "By side, the windows of parts. Replaced as a whole.",
         "shared": "Whether a home shares the host's memory, so that sides may have one buffer.",
+        "spans": "The map of the bytes: which sides hold each of them.",
         "whole": "By side, the window that is everything, or None.",
     }
 
-    # `Ledger`, the only subclass, assigns them.
-    _serial: int
-    homes: tuple[Home, ...]
-    name: str
-    parts: dict[int, tuple[Window, ...]]
-    shared: bool
-    whole: list[Window | None]
+    def __init__(self, nbytes: int, home: Home, name: str) -> None:
+        self.homes: tuple[Home, ...] = homes_of(HOST) if home is HOST else homes_of(HOST, home)
+        self.shared: bool = home is not HOST and home.shared
+        self.whole: list[Window | None] = [None, None]
+        self.parts: dict[int, tuple[Window, ...]] = NO_PARTS
+        self.spans: Spans = Spans.whole(nbytes, 0)
+        self.name: str = name
+        self._serial: int = 0
+
+    @property
+    def nbytes(self) -> int:
+        """The number of bytes."""
+        return self.spans.nbytes
 
     @property
     def serial(self) -> int:
@@ -149,14 +156,8 @@ class Buffers:
     @property
     def on_several_sides(self) -> bool:
         """Whether several sides have windows."""
-        sides = [side for side in self.all_sides if self.whole[side] or self.parts.get(side)]
+        sides = [side for side, whole in enumerate(self.whole) if whole or self.parts.get(side)]
         return len(sides) > 1
-
-    def tracks_borrows(self, side: Side) -> bool:
-        """Whether borrows of all other sides are tracked: they have a permission to revoke."""
-        others = [each for each in self.all_sides if each is not side]
-        arrays = [window.array for each in others for window in self.windows(each)]
-        return all(isinstance(array, np.ndarray) for array in arrays)
 
     def home(self, side: int) -> Home:
         """Return the home of one side. Allocates and moves nothing."""
@@ -269,13 +270,14 @@ class Buffers:
         """
         window = find_window(windows, start, stop) if windows else None
         if window is None:
+            nbytes, homes = self.spans.nbytes, self.homes
             if side:
-                buffer = self.allocate(side, self.nbytes, zeroed=zeroed)
+                buffer = self.allocate(side, nbytes, zeroed=zeroed)
             else:
                 # As the accelerator wants it, by default that of the default device.
-                partner = self.accelerator or home_of()
-                buffer = partner.allocate_host(self.nbytes, zeroed=zeroed)
-            window = Window(0, self.nbytes, buffer)
+                partner = homes[1] if len(homes) > 1 else home_of()
+                buffer = partner.allocate_host(nbytes, zeroed=zeroed)
+            window = Window(0, nbytes, buffer)
             windows = (window,)
         elif zeroed:
             # Just made for this access, or an interrupted access left it.
@@ -340,14 +342,11 @@ class Buffers:
         copy again.
         """
         device: Any = self.homes[side or origin]
-        copying, nbytes = self.copying(device, reason, because), contents.nbytes
-        if not side:
-            transfer(copying, "download", nbytes, offset, device.download, contents, target)
-        elif not origin:
-            transfer(copying, "upload", nbytes, offset, device.upload, contents, target)
-        else:
-            peer = self.home(origin)
-            transfer(copying, "peer", nbytes, offset, device.copy_from, peer, contents, target)
+        way, copy = ("upload", device.upload) if side else ("download", device.download)
+        if origin and side:
+            way, copy = "peer", partial(device.copy_from, self.home(origin))
+        copying = self.copying(device, reason, because)
+        transfer(copying, way, contents.nbytes, offset, copy, contents, target)
 
     def bring(  # noqa: PLR0913, PLR0917  # a copy, and what the log says of it
         self,
@@ -461,9 +460,12 @@ class Source:
 
     def part(self, start: int, stop: int) -> NDArray[np.uint8]:
         """Return a range of the bytes. Read-only for the caller."""
-        if self._contents is not None or stop - start == self._nbytes:
+        known = self._contents is not None or stop - start == self._nbytes
+        if known or not hasattr(self._opened(), "read_into"):
             return self.contents()[start:stop]
-        return self._copy(start, stop)
+        part = np.empty(stop - start, np.uint8)
+        self.fill(part, start)
+        return part
 
     def fill(self, buffer: NDArray[np.uint8], start: int) -> None:
         """Fill a host buffer with the bytes from `start` on."""
@@ -476,14 +478,6 @@ class Source:
     def peek(self) -> NDArray[np.uint8]:
         """Return all bytes, and keep nothing."""
         kept = self._contents
-        contents = self._copy(0, self._nbytes)
+        contents = self.contents()
         self._contents = kept
         return contents
-
-    def _copy(self, start: int, stop: int) -> NDArray[np.uint8]:
-        """Return a range of the bytes, read for the caller if parts can be read."""
-        if not hasattr(self._opened(), "read_into"):
-            return self.contents()[start:stop]
-        part = np.empty(stop - start, np.uint8)
-        self.fill(part, start)
-        return part

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from syncblob.memory.buffers import Source, Window
+    from syncblob.memory.buffers import Window
     from syncblob.memory.ledger import Ledger
 
 
@@ -62,27 +62,23 @@ def gather(ledger: Ledger, side: Side, layout: Layout, reason: str) -> Any:  # n
         raise
     for offset, part in _parts(layout, ledger, 0):
         place = target[offset : offset + part.nbytes]
-        held = spans.common(part.start, part.stop)
-        if held & mine:
-            ledger.await_uploads(side, CONST, part.start, part.stop)
-            ledger.finish_others(side, part.start, part.stop)
-            window: Any = ledger.containing(side, part.start, part.stop)
+        held = spans.common(*part.reach)
+        origin = side if held & mine else ledger.nearest(side, held) if held else Side.HOST
+        if held and (origin is side or ledger.awaits(origin)):
+            ledger.await_uploads(side, CONST, *part.reach)
+        if not (held or source):
+            home.zero(place)
+        elif origin is not side:
+            contents = _dense_bytes(ledger, origin, part) if held else _initial_bytes(source, part)
+            ledger.move(origin, side, contents, place, part.start, reason)
+        elif held:
+            ledger.finish_others(side, *part.reach)
+            window: Any = ledger.containing(side, *part.reach)
             array = window.view(home, part, writable=False, own=True)
             c_order = Layout.c_order(part.shape, part.dtype)
             home.compute(operator.setitem, home.view(place, c_order, writable=True), ..., array)
-        elif held:
-            origin = ledger.nearest(side, held)
-            if ledger.uploads and ledger.awaits(origin):
-                ledger.await_uploads(side, CONST, part.start, part.stop)
-            contents = _dense_bytes(ledger, origin, part)
-            ledger.move(origin, side, contents, place, part.start, reason)
-        elif source is None:
-            home.zero(place)
-        elif side is Side.HOST:
-            place[...] = _initial_bytes(source, part)
         else:
-            contents = _initial_bytes(source, part)
-            ledger.move(Side.HOST, side, contents, place, part.start, reason)
+            place[...] = _initial_bytes(source, part)
     return home.view(target, dense, writable=True)
 
 
@@ -137,7 +133,7 @@ def _dense_bytes(ledger: Ledger, side: Side, part: Layout) -> Any:
         raise
 
 
-def _initial_bytes(source: Source, part: Layout) -> Any:
+def _initial_bytes(source: Any, part: Layout) -> Any:
     """Return the elements of a part as gapless bytes, read from the source."""
     read = np.empty(part.stop - part.start, np.uint8)
     source.fill(read, part.start)

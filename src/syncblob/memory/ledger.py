@@ -16,8 +16,8 @@ from syncblob._locks_lost_in_fork import LostLock, is_lost, notify
 from syncblob._source_lines import Place, user_instruction
 from syncblob.devices import HOST, Side, home_of
 from syncblob.devices.base import Home
-from syncblob.memory.buffers import NO_PARTS, Buffers, Source, Window, homes_of
-from syncblob.memory.loans import NO_LOANS, Loans
+from syncblob.memory.buffers import Buffers, Source, Window
+from syncblob.memory.loans import BORROW, NO_LOANS, Loans
 from syncblob.memory.operations import searches
 from syncblob.memory.state_machine import CONST, Access, Head, Run, Spans, head_over
 from syncblob.transfers import count, followers, log_generation, open_logs
@@ -147,7 +147,6 @@ class Ledger(Buffers):
         "shortcuts": "By side, start and stop. That of everything is valid for any part.",
         "source": "The initial contents; None for zeros, and once every byte has been used.",
         "span_limit": "The number of spans above which some are joined; 0 if never reached.",
-        "spans": "The map of the bytes: which sides hold each of them.",
         "uploads": "The asynchronous copies that later accesses may have to wait for.",
         "watch": "The const exports that `verified_const` checks, or None.",
     }
@@ -164,14 +163,8 @@ class Ledger(Buffers):
         if nbytes < 0:
             raise ValueError(f"expected a non-negative number of bytes, got {nbytes}")
         home: Any = device if isinstance(device, Home) else home_of(device)
+        super().__init__(nbytes, home, name)
         self.device_home: Home = home
-        self.homes: tuple[Home, ...] = homes_of(HOST) if home is HOST else homes_of(HOST, home)
-        self.shared: bool = home is not HOST and home.shared
-        self.whole: list[Window | None] = [None, None]
-        self.parts: dict[int, tuple[Window, ...]] = NO_PARTS
-        self.name: str = name
-        self._serial: int = 0
-        self.spans: Spans = Spans.whole(nbytes, 0)
         self.span_limit: int = 0
         self.loans: Loans = NO_LOANS
         self.uploads: tuple[Upload, ...] = ()
@@ -187,11 +180,6 @@ class Ledger(Buffers):
         notify(self)
 
     # --- questions -------------------------------------------------------------------------------
-
-    @property
-    def nbytes(self) -> int:
-        """The number of bytes."""
-        return self.spans.nbytes
 
     def side_of(self, home: Home) -> Side:
         """Return the side of a home. A further accelerator gets one when it is first used."""
@@ -213,8 +201,8 @@ class Ledger(Buffers):
 
     @property
     def aliased(self) -> bool:
-        """Whether a writable alias of either side may be alive."""
-        return bool(self.loans.live) and self.loans.may_be_written
+        """Whether a writable alias of any side may be alive."""
+        return any(each.kind is not BORROW for each in list(self.loans.live))
 
     def is_alone(self, side: int, start: int, stop: int) -> bool:
         """Tell whether a side is the only holder of a range. Of no elements, every side is."""

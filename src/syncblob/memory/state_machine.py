@@ -77,17 +77,11 @@ class Spans:
 
     def common(self, start: int, stop: int) -> int:
         """Return the sides that hold every byte of a range; of an empty one, the next byte."""
-        if self.uniform is not None:
-            return self.uniform
-        first, last = self._indices(start, stop)
-        return reduce(and_, self.holders[first : last + 1])
+        return reduce(and_, self._held(start, stop)) if self.uniform is None else self.uniform
 
     def any(self, start: int, stop: int) -> int:
         """Return the sides that hold any byte of a range; for an empty range, as `common`."""
-        if self.uniform is not None:
-            return self.uniform
-        first, last = self._indices(start, stop)
-        return reduce(or_, self.holders[first : last + 1])
+        return reduce(or_, self._held(start, stop)) if self.uniform is None else self.uniform
 
     def span_of(self, place: int) -> tuple[int, int]:
         """Return the range of the whole span that a byte lies in."""
@@ -151,6 +145,11 @@ class Spans:
         """Return a map with the result of a function of its holders for each run of a range."""
         runs = self.runs(start, stop)
         return self.replaced(run._replace(holders=change(run.holders)) for run in runs)
+
+    def _held(self, start: int, stop: int) -> tuple[int, ...]:
+        """Return the holders of the spans of a range."""
+        first, last = self._indices(start, stop)
+        return self.holders[first : last + 1]
 
     def _indices(self, start: int, stop: int) -> tuple[int, int]:
         """Return the indices of the first and the last span of a range."""

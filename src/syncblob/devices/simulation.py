@@ -30,7 +30,7 @@ from syncblob._locks_lost_in_fork import Lock
 from syncblob._weak_list import Reference, WeakList
 from syncblob.devices.base import DLPACK_CPU, ENDING, NEEDED, Accelerator, Push
 from syncblob.devices.device import Device
-from syncblob.devices.host import NumpyHome
+from syncblob.devices.host import HOST, NumpyHome
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -103,6 +103,8 @@ class SimulatedBackend(NumpyHome, Accelerator):
     downloaded_bytes: int
     peer_bytes: int
     can_share = True
+    # That of NumPy, which takes less memory.
+    alignment = 0
 
     def __init__(self, number: int) -> None:
         self.device: Device = Device(f"simulated:{number}")
@@ -196,7 +198,7 @@ class SimulatedBackend(NumpyHome, Accelerator):
             self.allocations += 1
         if self.bounded:
             self._require_room(nbytes)
-        buffer = super().allocate(nbytes, zeroed=zeroed, aligned=False)
+        buffer = super().allocate(nbytes, zeroed=zeroed)
         # The base is the array that owns the memory.
         self._charge(buffer if buffer.base is None else buffer.base, nbytes)
         if not zeroed:
@@ -336,7 +338,7 @@ class SimulatedBackend(NumpyHome, Accelerator):
         with self._lock.held:
             self._count_down("host_allocation")
             self.host_allocations += 1
-        return super().allocate(nbytes, zeroed=zeroed)
+        return HOST.allocate(nbytes, zeroed=zeroed)
 
     upload: Any = _copy_and_count("uploads", "uploaded_bytes")
     download: Any = _copy_and_count("downloads", "downloaded_bytes")

@@ -121,14 +121,14 @@ class Buffers:
         "whole": "By side, the window that is everything, or None.",
     }
 
-    def __init__(self, nbytes: int, home: Home, name: str) -> None:
-        self.homes: tuple[Home, ...] = homes_of(HOST) if home is HOST else homes_of(HOST, home)
-        self.shared: bool = home is not HOST and home.shared
-        self.whole: list[Window | None] = [None, None]
-        self.parts: dict[int, tuple[Window, ...]] = NO_PARTS
-        self.spans: Spans = Spans.whole(nbytes, 0)
-        self.name: str = name
-        self._serial: int = 0
+    # `Ledger`, the only subclass, assigns them.
+    _serial: int
+    homes: tuple[Home, ...]
+    name: str
+    parts: dict[int, tuple[Window, ...]]
+    shared: bool
+    spans: Spans
+    whole: list[Window | None]
 
     @property
     def nbytes(self) -> int:

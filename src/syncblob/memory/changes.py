@@ -147,7 +147,7 @@ def plan(
     copied = ""
     for piece in pieces:
         origin = ledger.nearest(side, piece[2]) if piece[2] else side
-        if not ledger.alike(side) >> origin & 1:
+        if origin is not side and not (ledger.shared and ledger.alike(side) >> origin & 1):
             copied = "peer" if side and origin else copied or DIRECTIONS[side > 0]
     change = side, before, after, start, stop, pieces, copied, ~mine, lost, writes, zeroed, True
     return Change(*change, span_limit=limit)
@@ -167,7 +167,7 @@ def _join(
     in_use = [upload[:2] for upload in ledger.uploads]
     in_use += [(loan.start, loan.stop) for loan in list(ledger.loans.live)]
     kept = Spans.covering(after.nbytes, [(start, stop), *in_use])
-    runs = [*after.runs(0, after.nbytes)]
+    runs = after.runs(0, after.nbytes)
     free = {run for run in runs if run.holders and not kept.any(run.start, run.stop)}
     common = reduce(and_, [run.holders | 1 << side for run in free], ~0)
     more = [run for run in free if not run.holders >> side & 1]
@@ -198,8 +198,8 @@ def _with_rest(
     low = before.span_of(first.start)[0]
     high = before.span_of(last.stop - 1)[1]
     brought = [*pieces]
-    brought[0] = first._replace(start=low)
-    brought[-1] = brought[-1]._replace(stop=high)
+    brought[0] = Run(low, first.stop, first.holders)
+    brought[-1] = Run(brought[-1].start, high, last.holders)
     for piece, outside in ((first, (low, start)), (last, (stop, high))):
         if not piece.holders and outside[0] < outside[1]:
             after = after.put(*outside, 1 << Side.HOST)

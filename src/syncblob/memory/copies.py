@@ -62,18 +62,19 @@ def gather(ledger: Ledger, side: Side, layout: Layout, reason: str) -> Any:  # n
         raise
     for offset, part in _parts(layout, ledger, 0):
         place = target[offset : offset + part.nbytes]
-        held = spans.common(*part.reach)
+        reach = part.start, part.stop
+        held = spans.common(*reach)
         origin = side if held & mine else ledger.nearest(side, held) if held else Side.HOST
         if held and (origin is side or ledger.awaits(origin)):
-            ledger.await_uploads(side, CONST, *part.reach)
+            ledger.await_uploads(side, CONST, *reach)
         if not (held or source):
             home.zero(place)
         elif origin is not side:
             contents = _dense_bytes(ledger, origin, part) if held else _initial_bytes(source, part)
             ledger.move(origin, side, contents, place, part.start, reason)
         elif held:
-            ledger.finish_others(side, *part.reach)
-            window: Any = ledger.containing(side, *part.reach)
+            ledger.finish_others(side, *reach)
+            window: Any = ledger.containing(side, *reach)
             array = window.view(home, part, writable=False, own=True)
             c_order = Layout.c_order(part.shape, part.dtype)
             home.compute(operator.setitem, home.view(place, c_order, writable=True), ..., array)
@@ -86,8 +87,8 @@ def _runs(ledger: Ledger, start: int, stop: int) -> Iterator[tuple[int, int]]:
     """Yield the spans of a range, divided where windows that hold them begin and end."""
     for run in ledger.spans.runs(start, stop):
         ends = {run.start, run.stop}
-        for side in ledger.all_sides:
-            if ledger.whole[side] is None and run.holders >> side & 1:
+        for side, whole in enumerate(ledger.whole):
+            if whole is None and run.holders >> side & 1:
                 for window in ledger.within(side, run.start, run.stop):
                     ends |= {max(run.start, window.start), min(run.stop, window.stop)}
         yield from itertools.pairwise(sorted(ends))

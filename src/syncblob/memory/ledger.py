@@ -16,7 +16,7 @@ from syncblob._locks_lost_in_fork import LostLock, is_lost, notify
 from syncblob._source_lines import Place, user_instruction
 from syncblob.devices import HOST, Side, home_of
 from syncblob.devices.base import Home
-from syncblob.memory.buffers import Buffers, Source, Window
+from syncblob.memory.buffers import NO_PARTS, Buffers, Source, Window, homes_of
 from syncblob.memory.loans import BORROW, NO_LOANS, Loans
 from syncblob.memory.operations import searches
 from syncblob.memory.state_machine import CONST, Access, Head, Run, Spans, head_over
@@ -163,8 +163,14 @@ class Ledger(Buffers):
         if nbytes < 0:
             raise ValueError(f"expected a non-negative number of bytes, got {nbytes}")
         home: Any = device if isinstance(device, Home) else home_of(device)
-        super().__init__(nbytes, home, name)
         self.device_home: Home = home
+        self.homes = homes_of(HOST) if home is HOST else homes_of(HOST, home)
+        self.shared = home is not HOST and home.shared
+        self.whole = [None, None]
+        self.parts = NO_PARTS
+        self.spans = Spans.whole(nbytes, 0)
+        self.name = name
+        self._serial = 0
         self.span_limit: int = 0
         self.loans: Loans = NO_LOANS
         self.uploads: tuple[Upload, ...] = ()

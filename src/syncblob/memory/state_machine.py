@@ -77,26 +77,32 @@ class Spans:
 
     def common(self, start: int, stop: int) -> int:
         """Return the sides that hold every byte of a range; of an empty one, the next byte."""
-        return reduce(and_, self._held(start, stop)) if self.uniform is None else self.uniform
+        if self.uniform is not None:
+            return self.uniform
+        first, last = self._indices(start, stop)
+        return reduce(and_, self.holders[first : last + 1])
 
     def any(self, start: int, stop: int) -> int:
         """Return the sides that hold any byte of a range; for an empty range, as `common`."""
-        return reduce(or_, self._held(start, stop)) if self.uniform is None else self.uniform
+        if self.uniform is not None:
+            return self.uniform
+        first, last = self._indices(start, stop)
+        return reduce(or_, self.holders[first : last + 1])
 
     def span_of(self, place: int) -> tuple[int, int]:
         """Return the range of the whole span that a byte lies in."""
         index = bisect_right(self.ends, place)
         return self.ends[index - 1] if index else 0, self.ends[index]
 
-    def runs(self, start: int, stop: int) -> Iterator[Run]:
-        """Yield the spans of a range, clipped to it. An empty range has none."""
+    def runs(self, start: int, stop: int) -> list[Run]:
+        """Return the spans of a range, clipped to it. An empty range has none."""
         if start >= stop:
-            return
+            return []
         first, last = self._indices(start, stop)
-        for index in range(first, last + 1):
-            end = min(self.ends[index], stop)
-            yield Run(start, end, self.holders[index])
-            start = end
+        if first == last:
+            return [Run(start, stop, self.holders[first])]
+        stops = [*self.ends[first:last], stop]
+        return [*map(Run, [start, *stops], stops, self.holders[first : last + 1])]
 
     def lacking(self, start: int, stop: int, holder: int) -> list[Run]:
         """Return the runs of a range that a side, as a bit mask, does not hold."""
@@ -144,12 +150,7 @@ class Spans:
     def changed(self, start: int, stop: int, change: Callable[[int], int]) -> Spans:
         """Return a map with the result of a function of its holders for each run of a range."""
         runs = self.runs(start, stop)
-        return self.replaced(run._replace(holders=change(run.holders)) for run in runs)
-
-    def _held(self, start: int, stop: int) -> tuple[int, ...]:
-        """Return the holders of the spans of a range."""
-        first, last = self._indices(start, stop)
-        return self.holders[first : last + 1]
+        return self.replaced(Run(run.start, run.stop, change(run.holders)) for run in runs)
 
     def _indices(self, start: int, stop: int) -> tuple[int, int]:
         """Return the indices of the first and the last span of a range."""
@@ -294,7 +295,7 @@ def plan_access(
                     reached[sides] = Spans.covering(spans.nbytes, ranges)
             runs += _after_copy(run, holder, reached[holder], reached[run.holders])
         else:
-            runs.append(run._replace(holders=holders))
+            runs.append(Run(run.start, run.stop, holders))
     return pieces, runs
 
 

@@ -563,11 +563,7 @@ class BlobCore:
     def side(self) -> Side:
         """The side of this Blob's device in the memory of data."""
         home = self.home
-        if home is HOST:
-            return Side.HOST
-        memory = self.memory
-        # As `accelerator_side`, without a call.
-        return Side.ACCELERATOR if memory.device_home is home else memory.side_of(home)
+        return Side.HOST if home is HOST else self.memory.side_of(home)
 
     def accelerator_side(self, memory: SyncedMemory) -> Side:
         """Return the side of this Blob's accelerator in a memory of its.
@@ -575,10 +571,7 @@ class BlobCore:
         That is the accelerator of its device. For the host, it is the first of the memory.
         """
         home = self.home
-        # The first accelerator of a memory is that of its device.
-        if home is HOST or memory.device_home is home:
-            return Side.ACCELERATOR
-        return memory.side_of(home)
+        return Side.ACCELERATOR if home is HOST else memory.side_of(home)
 
     # --- memories --------------------------------------------------------------------------------
 

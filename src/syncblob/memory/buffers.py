@@ -477,7 +477,6 @@ class Source:
 
     def peek(self) -> NDArray[np.uint8]:
         """Return all bytes, and keep nothing."""
-        kept = self._contents
-        contents = self.contents()
+        kept, contents = self._contents, self.contents()
         self._contents = kept
         return contents

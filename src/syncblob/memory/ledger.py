@@ -16,7 +16,7 @@ from syncblob._locks_lost_in_fork import LostLock, is_lost, notify
 from syncblob._source_lines import Place, user_instruction
 from syncblob.devices import HOST, Side, home_of
 from syncblob.devices.base import Home
-from syncblob.memory.buffers import NO_PARTS, Buffers, Source, Window, homes_of
+from syncblob.memory.buffers import NO_PARTS, PAIR, Buffers, Source, Window, homes_of
 from syncblob.memory.loans import BORROW, NO_LOANS, Loans
 from syncblob.memory.operations import searches
 from syncblob.memory.state_machine import CONST, Access, Head, Run, Spans, head_over
@@ -189,7 +189,8 @@ class Ledger(Buffers):
 
     def side_of(self, home: Home) -> Side:
         """Return the side of a home. A further accelerator gets one when it is first used."""
-        if self.device_home is home is not HOST:
+        homes = self.homes
+        if homes[-1] is home and len(homes) == len(PAIR):
             return Side.ACCELERATOR
         # A signal handler may add one, too, in the middle of this.
         while home not in self.homes:

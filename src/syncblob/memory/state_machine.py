@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import enum
 from bisect import bisect_left, bisect_right
+from dataclasses import dataclass, field
 from functools import lru_cache, reduce
 from operator import and_, or_
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -41,6 +42,7 @@ class Run(NamedTuple):
         return self.stop - self.start
 
 
+@dataclass(init=False, repr=False, slots=True, unsafe_hash=True)
 class Spans:
     """A map of bytes to holders: sorted spans, by their ends. Adjacent ones differ in holders.
 
@@ -48,14 +50,17 @@ class Spans:
     because an empty memory has a head too.
     """
 
-    __slots__ = ("ends", "holders", "nbytes", "uniform")
+    ends: tuple[int, ...]
+    holders: tuple[int, ...]
+    nbytes: int = field(compare=False)
+    # The holders of every byte; None if they differ.
+    uniform: int | None = field(compare=False)
 
     def __init__(self, ends: tuple[int, ...], holders: tuple[int, ...]) -> None:
-        self.ends: tuple[int, ...] = ends
-        self.holders: tuple[int, ...] = holders
-        self.nbytes: int = ends[-1]
-        # The holders of every byte; None if they differ.
-        self.uniform: int | None = holders[0] if len(holders) == 1 else None
+        self.ends = ends
+        self.holders = holders
+        self.nbytes = ends[-1]
+        self.uniform = holders[0] if len(holders) == 1 else None
 
     @staticmethod
     @lru_cache(maxsize=256)
@@ -161,22 +166,10 @@ class Spans:
         first = bisect_right(ends, start, 0, top)
         return first, first if stop <= ends[first] else bisect_left(ends, stop, first, top)
 
-    def __eq__(self, other: object) -> bool:
-        """Compare span by span."""
-        if not isinstance(other, Spans):
-            return NotImplemented
-        return self.ends == other.ends and self.holders == other.holders
-
-    def __hash__(self) -> int:
-        """Hash all spans."""
-        return hash((self.ends, self.holders))
-
     def __repr__(self) -> str:
         """Show the spans."""
-        spans = ", ".join(
-            f"{run.start}:{run.stop}={run.holders}" for run in self.runs(0, self.nbytes)
-        )
-        return f"Spans({spans or f'0:0={self.holders[0]}'})"
+        runs = self.runs(0, self.nbytes) or [Run(0, 0, self.holders[0])]
+        return f"Spans({', '.join([f'{start}:{stop}={held}' for start, stop, held in runs])})"
 
 
 # --- the table ------------------------------------------------------------------------------------

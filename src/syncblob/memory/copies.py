@@ -113,10 +113,10 @@ def _parts(layout: Layout, ledger: Ledger, offset: int) -> Iterator[tuple[int, L
     axis = next(axis for axis, dim in enumerate(layout.shape) if dim > 1)
     middle = layout.shape[axis] // 2
     before = (slice(None),) * axis
-    first = layout.derive(lambda a: a[(*before, slice(None, middle))])
-    yield from _parts(first, ledger, offset)
-    second = layout.derive(lambda a: a[(*before, slice(middle, None))])
-    yield from _parts(second, ledger, offset + first.nbytes)
+    for half in (slice(None, middle), slice(middle, None)):
+        part = layout.derive(operator.itemgetter((*before, half)))
+        yield from _parts(part, ledger, offset)
+        offset += part.nbytes
 
 
 def _dense_bytes(ledger: Ledger, side: Side, part: Layout) -> Any:

@@ -562,8 +562,7 @@ class BlobCore:
     @property
     def side(self) -> Side:
         """The side of this Blob's device in the memory of data."""
-        home = self.home
-        return Side.HOST if home is HOST else self.memory.side_of(home)
+        return Side.HOST if self.home is HOST else self.accelerator_side(self.memory)
 
     def accelerator_side(self, memory: SyncedMemory) -> Side:
         """Return the side of this Blob's accelerator in a memory of its.
@@ -571,7 +570,10 @@ class BlobCore:
         That is the accelerator of its device. For the host, it is the first of the memory.
         """
         home = self.home
-        return Side.ACCELERATOR if home is HOST else memory.side_of(home)
+        # The first accelerator of a memory is that of its device.
+        if home is HOST or memory.device_home is home:
+            return Side.ACCELERATOR
+        return memory.side_of(home)
 
     # --- memories --------------------------------------------------------------------------------
 

@@ -30,7 +30,7 @@ from syncblob._locks_lost_in_fork import Lock
 from syncblob._weak_list import Reference, WeakList
 from syncblob.devices.base import DLPACK_CPU, ENDING, NEEDED, Accelerator, Push
 from syncblob.devices.device import Device
-from syncblob.devices.host import HOST, NumpyHome
+from syncblob.devices.host import NumpyHome
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -103,8 +103,6 @@ class SimulatedBackend(NumpyHome, Accelerator):
     downloaded_bytes: int
     peer_bytes: int
     can_share = True
-    # That of NumPy, which takes less memory.
-    alignment = 0
 
     def __init__(self, number: int) -> None:
         self.device: Device = Device(f"simulated:{number}")
@@ -192,13 +190,15 @@ class SimulatedBackend(NumpyHome, Accelerator):
 
     # --- the interface of backends ---------------------------------------------------------------
 
-    def allocate(self, nbytes: int, *, zeroed: bool = False) -> NDArray[np.uint8]:
+    def allocate(
+        self, nbytes: int, *, zeroed: bool = False, alignment: int = 0
+    ) -> NDArray[np.uint8]:
         with self._lock.held:
             self._count_down("allocation")
             self.allocations += 1
         if self.bounded:
             self._require_room(nbytes)
-        buffer = super().allocate(nbytes, zeroed=zeroed)
+        buffer = super().allocate(nbytes, zeroed=zeroed, alignment=alignment)
         # The base is the array that owns the memory.
         self._charge(buffer if buffer.base is None else buffer.base, nbytes)
         if not zeroed:
@@ -338,7 +338,7 @@ class SimulatedBackend(NumpyHome, Accelerator):
         with self._lock.held:
             self._count_down("host_allocation")
             self.host_allocations += 1
-        return HOST.allocate(nbytes, zeroed=zeroed)
+        return super().allocate(nbytes, zeroed=zeroed)
 
     upload: Any = _copy_and_count("uploads", "uploaded_bytes")
     download: Any = _copy_and_count("downloads", "downloaded_bytes")

@@ -20,6 +20,7 @@ import pytest
 from call_texts import functions
 from in_threads import in_threads
 from interrupt_points import Interrupt, interrupted_at, points_of
+from made_blobs import filled
 from other_processes import forked
 
 import syncblob as xp
@@ -43,9 +44,7 @@ from syncblob.transfers import verify
 
 
 def at_cpu():
-    blob = Blob(4, device="simulated")
-    blob.mutable_cpu_data()[...] = 1
-    return blob
+    return filled(1, 4)
 
 
 def test_a_forbidden_transfer_is_not_made_and_names_its_line():

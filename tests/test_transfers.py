@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from call_texts import functions, texts
 from in_threads import in_threads
+from made_blobs import filled
 
 import syncblob
 from syncblob import Blob, TransferGuardError, max_transfers, no_transfers, record_transfers
@@ -242,8 +243,7 @@ def test_what_is_wrong_with_an_index_is_found_before_it_moves():
 
 
 def test_of_a_push_the_log_tells_when_it_arrived(gate):
-    blob = Blob(3, device="simulated")
-    blob.mutable_cpu_data()[...] = 1
+    blob = filled(1, 3)
     with record_transfers() as log, record_transfers() as other:
         blob.prefetch()
         blob.cpu_data()
@@ -263,8 +263,7 @@ def test_of_a_push_the_log_tells_when_it_arrived(gate):
 
 
 def test_a_device_need_not_tell_when_a_push_arrived(simulated, monkeypatch):
-    blob = Blob(3, device="simulated")
-    blob.mutable_cpu_data()[...] = 1
+    blob = filled(1, 3)
     push = type(simulated.push(np.ones(1, "u1"), np.ones(1, "u1"), None))
     monkeypatch.setattr(push, "arrival", Push.arrival)
     with record_transfers() as log:
@@ -274,8 +273,7 @@ def test_a_device_need_not_tell_when_a_push_arrived(simulated, monkeypatch):
 
 
 def test_an_upload_that_fails_later_arrives_too(simulated):
-    blob = Blob(3, device="simulated")
-    blob.mutable_cpu_data()[...] = 1
+    blob = filled(1, 3)
     with record_transfers() as log, simulated.failing(transfer=1):
         blob.async_gpu_push()
         with pytest.raises(RuntimeError, match="injected"):

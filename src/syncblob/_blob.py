@@ -443,7 +443,7 @@ class Blob(Operators, Views, Replacements, CaffeMath, Creation):
             raise TypeError("a 0-d Blob cannot be iterated over; use item() for its element")
         if len(shape) == 1:
             return scalars.iterate(self)
-        return (self[index] for index in range(shape[0]))
+        return map(self.__getitem__, range(shape[0]))
 
     def __reversed__(self) -> Iterator[Any]:
         """Iterate over the first axis from its end; see `__iter__`."""

@@ -1,13 +1,13 @@
 """Programs that once lost a write, read an old value, hung or crashed."""
 
-import itertools
 import os
 import sys
 import warnings
 
 import numpy as np
 import pytest
-from interrupt_points import done_meanwhile
+from interrupt_points import at_each_place
+from other_processes import forked
 
 from syncblob import Blob, Head, StaleAliasWarning, SyncedMemory, max_transfers, record_transfers
 from syncblob.blob import core
@@ -82,14 +82,14 @@ def test_a_forked_child_has_what_was_on_its_way(simulated, own_stream):
     blob, later = made(), made()
     simulated.delay = 0.05
     blob.async_gpu_push(stream)
-    child = os.fork()
-    if child == 0:  # pragma: no cover  # in the child
+
+    def work():
         later.async_gpu_push(stream)
-        contents = [blob.gpu_data().tolist(), later.gpu_data().tolist()]
+        assert blob.gpu_data().tolist() == later.gpu_data().tolist() == [1, 2, 3]
         simulated.synchronize()
-        os._exit(0 if contents == [[1, 2, 3]] * 2 else 1)
+
+    forked(work)
     assert blob.gpu_data().tolist() == [1, 2, 3]
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 def test_a_view_has_a_gradient_of_its_own_where_the_shared_one_is_too_small():
@@ -149,32 +149,24 @@ def test_a_hook_that_makes_an_alias_each_time_stops_the_write_and_not_the_progra
         lambda blob: blob.set_cpu_data(np.full(3, 9, np.int32)),
     ],
 )
-def test_no_alias_slips_in_before_a_write_unannounced(write):
+@at_each_place
+def test_no_alias_slips_in_before_a_write_unannounced(meanwhile, write):
     """An alias is made at each place in turn, as another thread or a finaliser could do."""
-    for place in itertools.count():
-        blob = made()
-        blob.mutable_gpu_data()
-        aliases = []
-        late = []
+    blob, aliases, late = made(), [], []
+    blob.mutable_gpu_data()
 
-        def work(blob=blob, late=late):
-            try:
-                write(blob)
-            except ValueError:
-                # The borrow was revoked, so the late write raises.
-                late.append(True)
+    def work():
+        try:
+            write(blob)
+        except ValueError:
+            # The borrow was revoked, so the late write raises.
+            late.append(True)
 
-        def meddle(blob=blob, aliases=aliases):
-            aliases.append(np.from_dlpack(blob.gpu))
-
-        with warnings.catch_warnings(record=True, action="always") as caught:
-            came = done_meanwhile(work, place, meddle)
-        if aliases and not caught and not late:
-            assert aliases[0].tolist() == blob.gpu_data().tolist() == [9, 9, 9]
-        assert blob.cpu_data().tolist() == blob.gpu_data().tolist()
-        if not came:
-            break
-    assert place
+    with warnings.catch_warnings(record=True, action="always") as caught:
+        meanwhile(work, lambda: aliases.append(np.from_dlpack(blob.gpu)))
+    if aliases and not caught and not late:
+        assert aliases[0].tolist() == blob.gpu_data().tolist() == [9, 9, 9]
+    assert blob.cpu_data().tolist() == blob.gpu_data().tolist()
 
 
 # --- interrupts ---------------------------------------------------------------------------------

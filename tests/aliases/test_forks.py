@@ -1,15 +1,14 @@
 """Forks while other threads compute: a child does not hang, nor use half-written contents."""
 
-import faulthandler
 import os
-import signal
 import threading
 import time
-import traceback
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 
 import numpy as np
 import pytest
+from in_threads import in_the_middle_of
+from other_processes import forked
 
 import syncblob
 from syncblob import Blob, record_transfers
@@ -29,51 +28,6 @@ def made(count=3):
     blob = Blob(count, "int32", device="simulated")
     blob.mutable_cpu_data()[...] = range(1, count + 1)
     return blob
-
-
-def in_child(check, expected=(0,)):
-    """Fork and run a check in the child; a child that hangs is killed after 20 seconds."""
-    child = os.fork()
-    if child == 0:  # pragma: no cover  # in the child
-        status = 1
-        try:
-            signal.signal(signal.SIGALRM, signal.SIG_DFL)
-            faulthandler.dump_traceback_later(15, exit=True)
-            signal.alarm(20)
-            check()
-            status = 0
-        except BaseException:  # noqa: BLE001  # it is printed
-            traceback.print_exc()
-        finally:
-            os._exit(status)
-    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    assert status in expected
-    return status
-
-
-@contextmanager
-def inside(work):
-    """Keep another thread in the middle of some work until the block ends.
-
-    Parameters
-    ----------
-    work
-        Gets a function to call in the middle, which returns when the block ends.
-    """
-    arrived, go_on = threading.Event(), threading.Event()
-
-    def wait(*_):
-        arrived.set()
-        go_on.wait(20)
-
-    thread = threading.Thread(target=work, args=(wait,))
-    thread.start()
-    assert arrived.wait(20)
-    try:
-        yield
-    finally:
-        go_on.set()
-        thread.join()
 
 
 def refuses(blob):
@@ -118,8 +72,8 @@ def test_a_memory_that_a_thread_was_inside_of_says_so_and_others_work(simulated,
         assert (other + 1).tolist() == [2, 3, 4]
         assert made().resize(5) is None
 
-    with inside(use):
-        in_child(check)
+    with in_the_middle_of(use):
+        forked(check)
     monkeypatch.undo()
     assert blob.gpu_data().tolist() == [1, 2, 3]
 
@@ -147,7 +101,7 @@ def test_of_a_write_that_changes_no_state_a_child_finds_a_part(fresh):
     try:
         for _ in range(5):
             time.sleep(0.01)
-            in_child(check)
+            forked(check)
     finally:
         stop.set()
         thread.join()
@@ -174,8 +128,8 @@ def test_a_blob_whose_memory_is_being_made_is_made_anew(monkeypatch):
             assert blob.tolist() == expected
             assert (Blob.asarray([1]) + 1).cpu_data().tolist() == [2]
 
-        with inside(use):
-            in_child(check)
+        with in_the_middle_of(use):
+            forked(check)
         monkeypatch.undo()
 
     def look():
@@ -185,7 +139,7 @@ def test_a_blob_whose_memory_is_being_made_is_made_anew(monkeypatch):
         array[0] = 9
         assert lent.gpu_data().tolist() == [9, 1, 2]
 
-    in_child(look)
+    forked(look)
 
 
 def test_locks_of_the_process_are_free_in_a_child(simulated):
@@ -213,13 +167,13 @@ def test_locks_of_the_process_are_free_in_a_child(simulated):
             assert made().gpu_data().tolist() == [1, 2, 3]
         assert len(log) == 1
 
-    with inside(use):
-        in_child(check)
+    with in_the_middle_of(use):
+        forked(check)
 
 
 def test_the_thread_that_forks_may_be_inside_itself():
     def contents():
-        in_child(lambda: None)
+        forked(lambda: None)
         return np.ones(3, "uint8")
 
     blob = Blob.from_source(3, "uint8", contents)
@@ -262,7 +216,7 @@ def test_children_of_a_process_with_busy_threads_do_not_hang():
 
     try:
         for _ in range(25):
-            in_child(check)
+            forked(check)
             time.sleep(0.002)
     finally:
         stop.set()

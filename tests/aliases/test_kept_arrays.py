@@ -9,15 +9,14 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 from in_threads import in_threads
+from made_blobs import HEADS, READS
 
-from syncblob import Blob, Head, StaleAliasWarning, simulated
+from syncblob import Blob, StaleAliasWarning, simulated
 from syncblob.devices import Side
 from syncblob.devices.host import NumpyHome
 from syncblob.memory.loans import BORROW, Loan, Loans
 
 COUNT = 4
-READS = {Side.HOST: "cpu_data", Side.ACCELERATOR: "gpu_data"}
-HEADS = {Side.HOST: Head.HEAD_AT_CPU, Side.ACCELERATOR: Head.HEAD_AT_GPU}
 NOTHING = [(0, 0), (0, 0)]
 
 

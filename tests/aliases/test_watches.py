@@ -1,15 +1,14 @@
 """Watched const exports: which writes cause a warning, and which do not."""
 
-import itertools
-import threading
 import warnings
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from functools import partial
 
 import numpy as np
 import pytest
-from in_threads import in_threads
-from interrupt_points import done_meanwhile
+from in_threads import in_the_middle_of, in_threads
+from interrupt_points import at_each_place
+from made_blobs import READS, adopt, memory_on
 
 from syncblob import (
     Blob,
@@ -26,24 +25,11 @@ from syncblob.memory import Access, SyncedMemory
 
 COUNT = 4
 WHOLE = Layout.raw(COUNT)
-READS = {Side.HOST: "cpu_data", Side.ACCELERATOR: "gpu_data"}
+at = partial(memory_on, nbytes=COUNT)
 
 
 class Target:
     """An object that a consumer keeps."""
-
-
-def at(side, value=1):
-    memory = SyncedMemory(COUNT, device="simulated")
-    getattr(memory, f"overwrite_{READS[side]}")()[:] = value
-    return memory
-
-
-def adopt(memory, side, value):
-    array = np.full(COUNT, value, np.uint8)
-    with warnings.catch_warnings(action="ignore", category=StaleAliasWarning):
-        (memory.set_cpu_data if side is Side.HOST else memory.set_gpu_data)(array)
-    return array
 
 
 def write_past_permissions(array):
@@ -238,26 +224,14 @@ def test_bytes_that_left_their_side_or_use_are_not_watched():
         assert (blob.tolist(), other.tolist()) == ([[1] * COUNT], [0] * COUNT)
 
 
-@contextmanager
 def in_use_by_another_thread(memory):
-    """Let another thread hold the lock while the block runs, for at most a minute."""
-    inside, go_on = threading.Event(), threading.Event()
-    ended_by_us = []
+    """Let another thread hold the lock while a block runs."""
 
-    def use():
+    def use(wait):
         with memory.lock:
-            inside.set()
-            ended_by_us.append(go_on.wait(60))
+            wait()
 
-    thread = threading.Thread(target=use)
-    thread.start()
-    assert inside.wait(60)
-    try:
-        yield
-    finally:
-        go_on.set()
-        thread.join()
-    assert ended_by_us == [True]
+    return in_the_middle_of(use)
 
 
 def test_an_export_without_elements_does_not_outlive_its_buffer():
@@ -398,20 +372,17 @@ def test_a_use_of_a_side_under_watch_may_write_and_counts_what_it_avoids():
 
 
 @pytest.mark.parametrize("reverse", [False, True])
-def test_a_handler_may_write_in_the_midst_of_an_export_and_make_one_in_that_of_a_write(*, reverse):
-    for place in itertools.count():
-        blob = Blob(COUNT, device="cpu")
-        blob[...] = 1
-        exports = []
-        with verified_const():
-            work = partial(lambda blob, out: out.append(np.asarray(blob)), blob, exports)
-            write = partial(blob.__setitem__, ..., 2)
-            if reverse:
-                work()
-                exports.clear()
-                work, write = write, partial(np.from_dlpack, blob)
-            came = done_meanwhile(work, place, write)
-        assert blob.tolist() in ([1] * COUNT, [2] * COUNT)  # in a transfer, it is refused
-        if not came:
-            break
-    assert place
+@at_each_place
+def test_a_handler_may_write_in_the_midst_of_an_export_and_make_one_in_that_of_a_write(
+    meanwhile, reverse
+):
+    blob, exports = Blob(COUNT, device="cpu"), []
+    blob[...] = 1
+    write = partial(blob.__setitem__, ..., 2)
+    with verified_const():
+        if reverse:
+            np.asarray(blob)
+            meanwhile(write, partial(np.from_dlpack, blob))
+        else:
+            meanwhile(lambda: exports.append(np.asarray(blob)), write)
+    assert blob.tolist() in ([1] * COUNT, [2] * COUNT)  # in a transfer, it is refused

@@ -4,7 +4,6 @@ The reader stands for a signal handler, a finaliser or another thread. It runs o
 places where CPython may run these; the tests try each.
 """
 
-import itertools
 import operator
 from contextlib import suppress
 from functools import partial
@@ -12,12 +11,22 @@ from functools import partial
 import numpy as np
 import pytest
 import tiers
-from interrupt_points import done_meanwhile
+from interrupt_points import at_each_place
 
 import syncblob
 from syncblob import Blob
 
 SIZE = 4
+
+
+def made(shape, device="cpu"):
+    """Make a Blob that is bound to simulated:0."""
+    blob = Blob(shape, "float64", device=device)
+    blob.memory.side_of(syncblob.simulated(0))
+    return blob
+
+
+from_each_side = pytest.mark.parametrize(("here", "there"), [("cpu", "gpu"), ("gpu", "cpu")])
 WRITES = {
     "number": lambda blob: blob.__setitem__(..., 5),
     "array": lambda blob: blob.__setitem__(..., np.full(SIZE, 5.0)),
@@ -43,23 +52,19 @@ WRITES = {
     ),
 )
 @pytest.mark.parametrize("both_sides", [False, True])
-@pytest.mark.parametrize(("here", "there"), [("cpu", "gpu"), ("gpu", "cpu")])
-def test_a_read_in_the_middle_of_a_write_loses_nothing(name, here, there, *, both_sides):
-    for line in itertools.count():
-        # Operations that write run on the Blob's device.
-        blob = Blob(SIZE, "float64", device="cpu" if here == "cpu" else "simulated:0")
-        blob.memory.side_of(syncblob.simulated(0))
-        getattr(blob, f"mutable_{here}_data")()[...] = 1
-        if name == "update":
-            blob.diff[...] = -4
-        if both_sides:
-            getattr(blob, f"{there}_data")()
-            getattr(blob, f"mutable_{here}_data")()
-        came = done_meanwhile(lambda: WRITES[name](blob), line, getattr(blob, f"{there}_data"))  # noqa: B023  # not used after this call
-        assert blob.cpu_data().tolist() == blob.gpu_data().tolist() == [5] * SIZE, line
-        if not came:
-            break
-    assert line
+@from_each_side
+@at_each_place
+def test_a_read_in_the_middle_of_a_write_loses_nothing(meanwhile, name, here, there, both_sides):
+    # Operations that write run on the Blob's device.
+    blob = made(SIZE, "cpu" if here == "cpu" else "simulated:0")
+    getattr(blob, f"mutable_{here}_data")()[...] = 1
+    if name == "update":
+        blob.diff[...] = -4
+    if both_sides:
+        getattr(blob, f"{there}_data")()
+        getattr(blob, f"mutable_{here}_data")()
+    meanwhile(partial(WRITES[name], blob), getattr(blob, f"{there}_data"))
+    assert blob.cpu_data().tolist() == blob.gpu_data().tolist() == [5] * SIZE
 
 
 PARTS = {
@@ -86,59 +91,52 @@ PARTS = {
     ),
 )
 @pytest.mark.parametrize("where", ["here", "there", "both"])
-@pytest.mark.parametrize(("here", "there"), [("cpu", "gpu"), ("gpu", "cpu")])
+@from_each_side
+@at_each_place
 def test_a_write_of_one_part_in_the_middle_of_that_of_another_loses_neither(
-    name, here, there, where
+    meanwhile, name, here, there, where
 ):
-    for line in itertools.count():
-        blob = Blob((2, SIZE), "float64", device="cpu" if here == "cpu" else "simulated:0")
-        blob.memory.side_of(syncblob.simulated(0))
-        getattr(blob, f"mutable_{there if where == 'there' else here}_data")()[...] = 1
-        if where == "both":
-            getattr(blob, f"{there}_data")()
-        done = []
+    blob = made((2, SIZE), "cpu" if here == "cpu" else "simulated:0")
+    getattr(blob, f"mutable_{there if where == 'there' else here}_data")()[...] = 1
+    if where == "both":
+        getattr(blob, f"{there}_data")()
+    below = [1] * SIZE
 
-        def write_below(blob=blob, done=done):
-            getattr(blob[1], f"mutable_{there}_data")()[...] = 7
-            done.append(True)
+    def write_below():
+        getattr(blob[1], f"mutable_{there}_data")()[...] = 7
+        below[:] = [7] * SIZE
 
-        row = blob[0]
-        came = done_meanwhile(lambda: PARTS[name](row, here), line, write_below)  # noqa: B023  # likewise
-        expected = [[5] * SIZE, [7 if done else 1] * SIZE]
-        assert blob.cpu_data().tolist() == blob.gpu_data().tolist() == expected, line
-        if not came:
-            break
-    assert line
+    meanwhile(partial(PARTS[name], blob[0], here), write_below)
+    assert blob.cpu_data().tolist() == blob.gpu_data().tolist() == [[5] * SIZE, below]
 
 
 def divided():
     """Make a Blob whose sides hold different rows, and views of rows that the host holds."""
-    blob = Blob((4, SIZE), "float64", device="cpu")
-    blob.memory.side_of(syncblob.simulated(0))
+    blob = made((4, SIZE))
     blob.gpu_data()
     blob.mutable_cpu_data()[...] = 1
     blob[3].mutable_gpu_data()[...] = 2
     return blob, [blob[0], blob[0], blob[1]]
 
 
-def assert_current(blob, views, line):
+def assert_current(blob, views):
     """Write on each side through other Blobs, and read the views each time."""
     for value, name in enumerate(["mutable_gpu_data", "mutable_cpu_data"] * 2, 10):
         for row in (0, 1):
             getattr(blob[row], name)()[...] = value
-        assert all((view + 0).tolist() == [value] * SIZE for view in views), (line, name)
+        assert all((view + 0).tolist() == [value] * SIZE for view in views), name
     for value, name in enumerate(["mutable_gpu_data", "mutable_cpu_data"] * 2, 20):
         blob.gpu_data()
         blob.cpu_data()
         getattr(blob, name)()[...] = value
-        assert all((view + 0).tolist() == [value] * SIZE for view in (*views, blob[1])), line
+        assert all((view + 0).tolist() == [value] * SIZE for view in (*views, blob[1])), name
 
 
 def end():
     raise KeyboardInterrupt
 
 
-MEANWHILE = {
+OTHER_USES = {
     "use": lambda view: view + 1,
     "write": lambda view: view.__setitem__(1, 9),
     "log": lambda _view: syncblob.record_transfers().__enter__().__exit__(None, None, None),
@@ -146,71 +144,54 @@ MEANWHILE = {
 }
 
 
-@pytest.mark.parametrize("meanwhile", MEANWHILE)
+@pytest.mark.parametrize("other", OTHER_USES)
 @pytest.mark.parametrize(
     "use",
     [lambda view: view + 1, lambda view: operator.iadd(view, 1), lambda view: view.cpu_data()],
 )
-def test_arrays_used_in_the_middle_of_a_use_are_not_taken_for_current_later(use, meanwhile):
-    for line in itertools.count():
-        blob, views = divided()
-        if meanwhile == "interrupt":
-            views[1] + 1
+@at_each_place
+def test_arrays_used_in_the_middle_of_a_use_are_not_taken_for_current_later(meanwhile, use, other):
+    blob, views = divided()
+    if other == "interrupt":
+        views[1] + 1
 
-        def work(view=views[0]):
-            with suppress(KeyboardInterrupt):
-                use(view)
+    def work():
+        with suppress(KeyboardInterrupt):
+            use(views[0])
 
-        came = done_meanwhile(work, line, lambda: MEANWHILE[meanwhile](views[1]))  # noqa: B023  # likewise
-        assert_current(blob, views, line)
-        if not came:
-            break
-    assert line
+    meanwhile(work, partial(OTHER_USES[other], views[1]))
+    assert_current(blob, views)
 
 
-@pytest.mark.parametrize("borrow", [False, True])
-def test_an_array_lent_in_the_middle_of_a_transfer_is_seen(*, borrow):
-    for line in itertools.count():
-        blob = Blob(SIZE, "float64", device="cpu")
-        blob.memory.side_of(syncblob.simulated(0))
-        blob.gpu_data()
-        blob.mutable_cpu_data()[...] = 1
-        np.from_dlpack(blob)
-        lent = []
-
-        def lend(blob=blob, lent=lent):
-            lent.append(blob.mutable_cpu_data() if borrow else np.from_dlpack(blob))
-
-        came = done_meanwhile(blob.gpu_data, line, lend)
-        for array in lent:
-            if array.flags.writeable:
-                array[...] = 5
-                assert blob.gpu_data().tolist() == [5] * SIZE, line
-        if not came:
-            break
-    assert line
+@pytest.mark.parametrize("take", [Blob.mutable_cpu_data, np.from_dlpack])
+@at_each_place
+def test_an_array_lent_in_the_middle_of_a_transfer_is_seen(meanwhile, take):
+    blob, lent = made(SIZE), []
+    blob.gpu_data()
+    blob.mutable_cpu_data()[...] = 1
+    np.from_dlpack(blob)
+    meanwhile(blob.gpu_data, lambda: lent.append(take(blob)))
+    for array in lent:
+        if array.flags.writeable:
+            array[...] = 5
+            assert blob.gpu_data().tolist() == [5] * SIZE
 
 
 # Of an interrupt in a generator that ends.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_an_interrupted_adoption_leaves_no_old_array():
-    for line in itertools.count():
-        blob, views = divided()
-        assert_current(blob, views, line)
+@at_each_place
+def test_an_interrupted_adoption_leaves_no_old_array(meanwhile):
+    blob, views = divided()
+    assert_current(blob, views)
 
-        def adopt(blob=blob):
-            with suppress(KeyboardInterrupt):
-                blob.set_cpu_data(np.full((4, SIZE), 5.0))
+    def adopt():
+        with suppress(KeyboardInterrupt):
+            blob.set_cpu_data(np.full((4, SIZE), 5.0))
 
-        came = done_meanwhile(adopt, line, end)
-        expected = blob.gpu_data().tolist()
-        assert [(view + 0).tolist() for view in (blob, *views)] == [
-            expected,
-            *(expected[row] for row in (0, 0, 1)),
-        ], line
-        if not came:
-            break
-    assert line
+    meanwhile(adopt, end)
+    expected = blob.gpu_data().tolist()
+    found = [(view + 0).tolist() for view in (blob, *views)]
+    assert found == [expected, *(expected[row] for row in (0, 0, 1))]
 
 
 @pytest.mark.parametrize(
@@ -225,55 +206,45 @@ def test_an_interrupted_adoption_leaves_no_old_array():
         lambda blob: float(blob[0, 0]) and blob[0],
     ],
 )
-def test_an_adoption_in_the_middle_of_a_use_leaves_views_of_the_new_array(use):
-    for line in itertools.count():
-        blob, views = divided()
-        blob.mutable_cpu_data()
+@at_each_place
+def test_an_adoption_in_the_middle_of_a_use_leaves_views_of_the_new_array(meanwhile, use):
+    blob, views = divided()
+    blob.mutable_cpu_data()
 
-        def adopt(blob=blob):
-            blob.set_cpu_data(np.full((4, SIZE), 5.0))
-            blob + 1
+    def adopt():
+        blob.set_cpu_data(np.full((4, SIZE), 5.0))
+        blob + 1
 
-        def work(blob=blob, views=views):
-            views[0] = use(blob)
+    def work():
+        views[0] = use(blob)
 
-        came = done_meanwhile(work, line, adopt)
-        assert_current(blob, views, line)
-        if not came:
-            break
-    assert line
+    meanwhile(work, adopt)
+    assert_current(blob, views)
 
 
-def test_aliases_made_in_the_middle_of_one_another_are_both_tracked():
-    for line in itertools.count():
-        blob = Blob((2, SIZE), device="simulated")
-        blob[...] = 1
-        rows = [blob[0].gpu, blob[1].gpu]
-        aliases = []
+@at_each_place
+def test_aliases_made_in_the_middle_of_one_another_are_both_tracked(meanwhile):
+    blob, aliases = Blob((2, SIZE), device="simulated"), []
+    blob[...] = 1
+    rows = [blob[0].gpu, blob[1].gpu]
 
-        def make(rows=rows, aliases=aliases):
-            aliases.append(np.from_dlpack(rows.pop()))
+    def make():
+        aliases.append(np.from_dlpack(rows.pop()))
 
-        came = done_meanwhile(make, line, make)
-        blob.cpu_data()
-        for alias in aliases:
-            alias[...] = 5
-        assert blob.cpu_data().sum() == (len(aliases) * 5 + (2 - len(aliases))) * SIZE, line
-        if not came:
-            break
-    assert line
+    meanwhile(make, make)
+    blob.cpu_data()
+    for alias in aliases:
+        alias[...] = 5
+    assert blob.cpu_data().sum() == (len(aliases) * 5 + (2 - len(aliases))) * SIZE
 
 
-def test_an_accelerator_used_while_another_is_added_has_its_own_side():
-    for line in itertools.count():
-        blob = Blob(SIZE, device="cpu")
-        blob[...] = 5
+@at_each_place
+def test_an_accelerator_used_while_another_is_added_has_its_own_side(meanwhile):
+    blob = Blob(SIZE, device="cpu")
+    blob[...] = 5
 
-        def use(number, blob=blob):
-            return np.asarray(blob.on(f"simulated:{number}").gpu_data()).tolist()
+    def use(number):
+        return np.asarray(blob.on(f"simulated:{number}").gpu_data()).tolist()
 
-        came = done_meanwhile(partial(use, 0), line, partial(use, 1))
-        assert use(0) == use(1) == [5] * SIZE, line
-        if not came:
-            break
-    assert line
+    meanwhile(partial(use, 0), partial(use, 1))
+    assert use(0) == use(1) == [5] * SIZE

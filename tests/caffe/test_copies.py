@@ -99,19 +99,6 @@ def test_memory_of_a_file_in_two_shapes_stays_in_the_file(path, saved):
     assert saved(copy.deepcopy(model)) == saved(model)
 
 
-def test_a_copied_layer(path):
-    layer = open_model(path)["conv1"]
-    shallow, deep, again = copy.copy(layer), copy.deepcopy(layer), pickle.loads(pickle.dumps(layer))
-    assert shallow.blobs[0] is layer.blobs[0]
-    for twin in (deep, again):
-        assert twin.proto == layer.proto
-        assert twin.blobs[0] is not layer.blobs[0]
-        assert twin.blobs[0].cpu_data().tolist() == layer.blobs[0].cpu_data().tolist()
-    shallow.type = "Deconvolution"
-    shallow.blobs.clear()
-    assert (layer.type, len(layer.blobs) >= 1) == ("Convolution", True)
-
-
 def test_a_shallow_copy_has_layers_of_its_own(path, tmp_path):
     model = open_model(path)
     twin = copy.copy(model)

@@ -156,15 +156,6 @@ def test_recurrent_layers_fill_each_kind_of_weights():
     assert [np.unique(blob).tolist() for blob in model["x"].blobs] == [[1], [2], [1], [1], [1], [2]]
 
 
-def test_generators_and_seeds():
-    same = [
-        weights('type: "gaussian"', rng=rng)
-        for rng in (7, np.random.default_rng(7), np.random.SeedSequence(7))
-    ]
-    assert all(np.array_equal(values, same[0]) for values in same)
-    assert not np.array_equal(weights('type: "gaussian"', rng=None), same[0])
-
-
 @pytest.mark.parametrize(
     ("filler", "more", "words"),
     [

@@ -334,20 +334,6 @@ def test_gradients_are_written(write, v2_net, saved, write_diff):
     assert list(groups["diff"]["conv1"]) == (["0", "1"] if write_diff else [])
 
 
-@pytest.mark.parametrize("shape", [(), (1,), (0, 3), (1,) * 32, (3, 300)])
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
-def test_shapes_and_dtypes(saved, tmp_path, shape, dtype):
-    blob = Blob(shape, dtype)
-    blob.overwrite_cpu_data()[...] = np.arange(blob.size).reshape(shape)
-    written = saved(ModelFile("", [Layer("a", blobs=[blob])]))["data"]["a"]["0"]
-    assert written.shape == shape
-    assert written.dtype == ("float64" if dtype == "float64" else "float32")
-    np.testing.assert_array_equal(written, blob.cpu_data().astype(written.dtype))
-    (again,) = open_model(tmp_path / "saved.caffemodel.h5")["a"].blobs
-    assert again.shape == shape
-    np.testing.assert_array_equal(again.cpu_data(), written)
-
-
 @pytest.mark.parametrize(
     ("layers", "words"),
     [
@@ -422,37 +408,6 @@ def test_gradients_of_any_storage_are_kept(h5, path, saved, stored, touched):
     groups = saved(model)
     assert groups["data"]["a"]["0"].tolist() == blob.tolist()
     assert groups["diff"]["a"]["0"].tolist() == (WEIGHTS + 1).tolist()
-
-
-@pytest.fixture
-def as_caffe(tmp_path):
-    """A file with more than a new one would have: an attribute, and a gradient for one blob."""
-    path = tmp_path / "caffe.h5"
-    with h5py.File(path, "w") as file:
-        file.attrs["by"] = "caffe"
-        file["data/a/0"] = np.arange(6, dtype=np.float32).reshape(2, 3)
-        file["data/a/1"] = np.arange(2, dtype=np.float32)
-        file.create_group("data/empty")
-        file["diff/a/1"] = np.ones(2, np.float32)
-    return path
-
-
-def test_what_has_changed_is_written(as_caffe, saved):
-    model = open_model(as_caffe)
-    layer = model["a"]
-    layer.blobs[0].resize(3, 2)
-    layer.blobs[1].mutable_cpu_data()[0] = layer.blobs[1].mutable_cpu_diff()[1] = 9
-    layer.blobs.append([5.0])
-    model.rename("a", "b")
-    groups = saved(model)
-    assert {key: blob.tolist() for key, blob in groups["data"]["b"].items()} == {
-        "0": [[0, 1], [2, 3], [4, 5]],
-        "1": [9, 1],
-        "2": [5],
-    }
-    assert {key: blob.tolist() for key, blob in groups["diff"]["b"].items()} == {"1": [1, 9]}
-    del layer.blobs[1]
-    assert set(saved(model)) == {"data"}
 
 
 def test_saving_an_edited_chunked_blob_takes_no_second_copy(h5, path, tmp_path):

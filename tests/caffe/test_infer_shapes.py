@@ -8,7 +8,6 @@ from google.protobuf import text_format
 
 from syncblob import Layer
 from syncblob.caffe import ModelFile, NetParameter, open_model, read_prototxt, save_model
-from syncblob.caffe._pb.caffe_pb2 import LayerParameter
 
 
 def model_of(text, **state):
@@ -362,21 +361,6 @@ def test_shapes_of_inputs():
         old.infer_shapes({"data": "x"})
     with pytest.raises(ValueError, match="are non-negative"):
         old.infer_shapes({"data": (-1,)})
-
-
-@pytest.mark.parametrize("dims", ["input_dim: [1, 3, 4, 5]", "input_shape { dim: [1, 3, 4, 5] }"])
-def test_shapes_of_the_inputs_of_a_file(tmp_path, dims):
-    layer = LayerParameter(name="ip", type="InnerProduct", bottom=["data"], top=["ip"])
-    layer.inner_product_param.num_output = 2
-    net = text_format.Parse(f'input: "data" {dims}', NetParameter(layer=[layer]))
-    path = tmp_path / "net.caffemodel"
-    path.write_bytes(net.SerializeToString())
-    model = open_model(path)
-    assert model.infer_shapes().blobs == {"data": (1, 3, 4, 5), "ip": (1, 2)}
-    assert model.infer_shapes({"data": (7, 2)}).params == {"ip": ((2, 2), (2,))}
-    assert model.fill() == ("ip",)
-    assert model["ip"].blobs[0].shape == (2, 60)
-    assert list(model) == ["ip"]
 
 
 # --- partial shapes -------------------------------------------------------------------------------

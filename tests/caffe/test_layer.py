@@ -31,25 +31,6 @@ def outline(layer):
     return layer.name, layer.type, list(layer.bottom), list(layer.top)
 
 
-EDITED = ("conv1", "Deconvolution", ["image", "mask"], ["result"])
-
-
-@pytest.mark.parametrize("upgrade", [False, True])
-def test_what_is_assigned_is_saved(write, v2_net, saved, upgrade):
-    model = open_model(write(v2_net))
-    layer = model["conv1"]
-    edit(layer)
-    assert (layer.type, layer.bottoms, layer.tops) == (
-        "Deconvolution",
-        ("image", "mask"),
-        ("result",),
-    )
-    assert outline(layer.proto) == outline(model.to_net().layer[1]) == EDITED
-    expected = v2_net.layer[1]
-    expected.type, expected.bottom[:], expected.top[:] = EDITED[1:]
-    assert saved(model, upgrade=upgrade) == v2_net
-
-
 def test_what_is_assigned_and_then_taken_back_changes_nothing(write, v1_net, saved):
     model = open_model(write(v1_net))
     layer = model["conv1"]
@@ -113,16 +94,6 @@ def test_settings_that_a_fork_has_stay_with_those_that_are_changed(write, saved)
     model["a"].proto.convolution_param.num_output = 3
     net.layer[0].convolution_param.num_output = 3
     assert saved(model) == net
-
-
-def test_a_copied_layer_has_settings_of_its_own(write, v2_net, saved):
-    model = open_model(write(v2_net))
-    model["conv1"].proto.convolution_param.num_output = 3
-    model["again"] = model["conv1"]
-    model["again"].proto.convolution_param.num_output = 4
-    layers = saved(model).layer
-    assert [layer.convolution_param.num_output for layer in layers] == [0, 3, 0, 4]
-    assert layers[3].name == "again"
 
 
 def test_what_does_not_belong_into_the_message(write, v2_net, saved):
@@ -208,17 +179,6 @@ def test_editing(model):
         edit_blobs()
         assert names(model["conv1"]) == [f"conv1[{number}]" for number in range(count)]
     assert first.name == "conv1[0]"
-
-
-def test_weights_for_a_definition():
-    net = ModelFile.from_net(
-        NetParameter(layer=[LayerParameter(name="ip"), LayerParameter(name="x")])
-    )
-    source = ModelFile("", [Layer("ip", blobs=[Blob((1, 1, 2))])])
-    net.copy_trained_layers_from(source)
-    assert names(net["ip"]) == ["ip[0]"]
-    proto = LayerParameter(name="y", blobs=[BlobProto(shape=BlobShape(dim=[1]), data=[1])])
-    assert names(Layer.from_proto(proto)) == ["y[0]"]
 
 
 def test_what_cannot_be_printed_is_escaped(write):

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from syncblob import record_transfers
-from syncblob.caffe import blob_values, open_model, read_blob, save_model, write_blob
+from syncblob.caffe import blob_values, open_model, read_blob, save_model
 from syncblob.caffe._pb.caffe_pb2 import BlobProto, BlobShape, LayerParameter, NetParameter
 from syncblob.caffe.messages.open_file import OpenFile
 from syncblob.caffe.messages.wire import length_field, varint
@@ -155,14 +155,6 @@ def test_the_device_gets_the_rows_alone(write):
     assert not blob.memory.windows(0)  # the host has no buffer
 
 
-def test_a_blob_made_smaller_and_larger_again_has_the_values_of_its_file(write, tmp_path):
-    blob = read_blob(write(SHAPE + MESSAGES["packed"][0], "mean.binaryproto"))
-    blob.resize(20, COLUMNS)
-    blob.resize(ROWS, COLUMNS)
-    write_blob(blob, tmp_path / "new.binaryproto")
-    np.testing.assert_array_equal(read_blob(tmp_path / "new.binaryproto").cpu_data(), MATRIX)
-
-
 # --- HDF5 -----------------------------------------------------------------------------------------
 
 
@@ -212,16 +204,6 @@ def test_hdf5_in_chunks(h5, selections, layout):
     np.testing.assert_array_equal(blob.reshape(-1)[3:60].cpu_data(), VALUES[3:60])
     np.testing.assert_array_equal(blob.cpu_data(), MATRIX)
     assert blob.head is Head.HEAD_AT_CPU
-
-
-@pytest.mark.parametrize("shape", [(3,), (2, 0), (0, 2)])
-def test_other_shapes_in_chunks(h5, shape):
-    blob = h5(
-        np.full(shape, 5.0),
-        chunks=tuple(max(1, dim) for dim in shape),
-        maxshape=(None,) * len(shape),
-    )
-    np.testing.assert_array_equal(blob.cpu_data(), np.full(shape, 5.0), strict=True)
 
 
 def test_values_without_keeping_them(write):

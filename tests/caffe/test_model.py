@@ -18,18 +18,11 @@ from syncblob.caffe import (
     write_blob,
     write_prototxt,
 )
-from syncblob.caffe._pb.caffe_pb2 import BlobProto, BlobShape, LayerParameter, NetParameter
+from syncblob.caffe._pb.caffe_pb2 import LayerParameter, NetParameter
 from syncblob.caffe.convert import from_tensors, to_tensors
 from syncblob.caffe.messages.values import Runs
-from syncblob.caffe.messages.wire import length_field
 from syncblob.formats import memory_of
 from syncblob.memory import Head
-
-BLOB = BlobProto(shape=BlobShape(dim=[2]), data=[0, 1])
-
-
-def proto_of(*shape, **fields):
-    return BlobProto(shape=BlobShape(dim=shape), **fields)
 
 
 @pytest.fixture
@@ -44,28 +37,6 @@ def reads(monkeypatch):
 
     monkeypatch.setattr(Runs, "read_into", spy_read_into)
     return calls
-
-
-# --- contents -------------------------------------------------------------------------------------
-
-
-def test_a_missing_layer(write, v2_net):
-    net = open_model(write(v2_net))
-    assert "conv9" not in net
-    assert net.get("conv9") is None
-    with pytest.raises(KeyError, match=r"net\.caffemodel has no layer 'conv9'"):
-        net["conv9"]
-
-
-def test_v1_types_that_caffe_does_not_know(write):
-    net = open_model(write(b"\x12\x02\x28\x63" + b"\x12\x04\x28\x04\x28\x63"))
-    assert [layer.type for layer in net.layers] == ["", "Convolution"]
-
-
-def test_fields_that_are_not_read_may_have_any_wire_type(write):
-    # The net's debug_info (7) as a text, and a layer's phase (10) as one.
-    content = b"\x3a\x00" + length_field(100, b"\x0a\x01a\x52\x00")
-    assert list(open_model(write(content))) == ["a"]
 
 
 # --- lazy reading ---------------------------------------------------------------------------------
@@ -109,26 +80,6 @@ def names(model):
 
 
 # --- blobs ----------------------------------------------------------------------------------------
-
-
-def test_replacing_a_blob_leaves_the_old_one_alone(model):
-    old = model["conv1"].blobs[0]
-    blob = Blob((2, 3), "float64")
-    model["conv1"].blobs[-2] = blob
-    assert model["conv1"].blobs[0] is blob
-    assert old.cpu_data().tolist() == [[0, 1, 2], [3, 4, 5]]
-    array = np.full(2, 5, np.float32)
-    model["conv1"].blobs[1] = array
-    array[0] = 6
-    assert model["conv1"].blobs[1].cpu_data().tolist() == [6, 5]
-
-
-def test_a_list_gets_the_dtype_of_the_blob_that_it_replaces(model):
-    model["conv1"].blobs[1] = [1, 2]
-    assert model["conv1"].blobs[1].dtype == np.float32
-    model["conv1"].replace_blob(1, (3, 4, 5), resize=True)
-    assert model["conv1"].blobs[1].dtype == np.float32
-    assert model["conv1"].blobs[1].tolist() == [3, 4, 5]
 
 
 def test_adding_and_removing_blobs(model):
@@ -205,21 +156,6 @@ def test_the_message_of_a_layer_made_by_hand():
     expected = LayerParameter(name="ip", type="InnerProduct", bottom=["a"], top=["b"])
     assert layer.proto == expected
     assert repr(Layer("x")) == "<Layer 'x' of no type, blobs: none>"
-
-
-def test_a_layer_made_of_a_message():
-    blob = BlobProto(shape=BlobShape(dim=[2]), data=[1, 2])
-    proto = LayerParameter(name="x", type="Scale", bottom=["a"], top=["b"], blobs=[blob])
-    proto.scale_param.axis = 3
-    layer = Layer.from_proto(proto)
-    assert (layer.name, layer.type, layer.bottoms, layer.tops) == ("x", "Scale", ("a",), ("b",))
-    assert [blob.tolist() for blob in layer.blobs] == [[1, 2]]
-    proto.ClearField("blobs")
-    assert layer.proto == proto
-    assert len(Layer.from_proto(proto).blobs) == 0
-    assert Layer.from_proto(proto, [[4.0]]).blobs[0].tolist() == [4]
-    with pytest.raises(TypeError, match="expected a LayerParameter message, got BlobProto"):
-        Layer.from_proto(blob)
 
 
 # --- wrong arguments ------------------------------------------------------------------------------

@@ -33,20 +33,3 @@ def test_marked_blobs_are_written_with_the_old_dimensions(inner_product, tmp_pat
     read = open_model(tmp_path / "x.caffemodel")["ip"].blobs[1]
     assert read.shape == (1, 1, 1, 2)
     assert equal_shapes(Blob(2), read) is equal_shapes(read, Blob(2)) is marked
-
-
-def test_hdf5_has_the_shapes_of_a_running_net(inner_product, tmp_path):
-    """Caffe compares shapes exactly for HDF5. It knows the old dimensions only in a BlobProto."""
-    model = ModelFile("net", [inner_product, Layer("x", "Unknown", blobs=[np.ones((1, 1, 1, 2))])])
-    for blob in inner_product.blobs:
-        blob.diff[...] = 3
-    for layer in model.layers:
-        mark_legacy(layer)
-    save_model(model, tmp_path / "x.caffemodel")
-    for source in (model, open_model(tmp_path / "x.caffemodel")):
-        save_model(source, tmp_path / "x.caffemodel.h5", write_diff=True)
-        read = open_model(tmp_path / "x.caffemodel.h5")
-        assert [blob.shape for blob in read["ip"].blobs] == [(2, 3), (2,)]
-        assert [blob.diff.shape for blob in read["ip"].blobs] == [(2, 3), (2,)]
-        assert read["x"].blobs[0].shape == (1, 1, 1, 2)
-    assert read["ip"].blobs[0].tolist() == [[1, 1, 1], [1, 1, 1]]

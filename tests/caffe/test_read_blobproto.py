@@ -17,7 +17,7 @@ from caffe_mutations import UNUSUAL, unusual_nets
 from syncblob import Blob
 from syncblob.caffe._pb.caffe_pb2 import BlobProto, BlobShape
 from syncblob.caffe.messages.read_blobproto import MessageIndex
-from syncblob.caffe.messages.wire import Buffer, WireReader, length_header
+from syncblob.caffe.messages.wire import Buffer, WireReader
 from syncblob.errors import ModelFileError
 
 
@@ -67,16 +67,6 @@ def test_the_model_of_caffes_choice_is_no_copy_of_the_index():
 # --- shape ----------------------------------------------------------------------------------------
 
 
-def test_absent_legacy_dims_are_one_if_there_are_values():
-    mean = {"channels": 3, "height": 2, "width": 2}
-    found = index_message(**mean, data=range(12))
-    assert (found.shape, found.legacy) == ((1, 3, 2, 2), True)
-    with pytest.raises(ModelFileError, match=r"\(1, 3, 2, 2\) needs 12 values of data, got 11"):
-        index_message(**mean, data=range(11))
-    with pytest.raises(ModelFileError, match=r"\(0, 3, 2, 2\) needs 0 values of data, got 12"):
-        index_message(num=0, **mean, data=range(12))
-
-
 def test_as_many_axes_as_a_blob_can_have():
     assert index_message(shape=[1] * 64, data=[1]).shape == (1,) * 64
     with pytest.raises(ModelFileError, match="at most 64 axes"):
@@ -111,14 +101,6 @@ RAW_HALVES = {"raw_data_type": BlobProto.FLOAT16}
 def test_shapes_and_values_that_do_not_fit(fields, words):
     with pytest.raises(ModelFileError, match=words):
         index_message(**fields)
-
-
-@pytest.mark.parametrize(("number", "width"), [(5, 4), (6, 4), (8, 8), (9, 8)])
-def test_packed_lists_hold_whole_values(number, width):
-    data = length_header(number, 3 * width - 1) + bytes(3 * width - 1)
-    with pytest.raises(ModelFileError, match=f"whole number of {width}-byte values") as caught:
-        index(data)
-    assert caught.value.offset == 2
 
 
 # --- conversion -----------------------------------------------------------------------------------

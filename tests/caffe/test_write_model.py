@@ -106,19 +106,6 @@ def test_an_unchanged_blob_gives_the_same_bytes(write, tmp_path, content, touche
 # --- changes --------------------------------------------------------------------------------------
 
 
-def test_only_the_changed_blob_is_new(write, saved):
-    model = open_model(write(field(100, ODD_LAYER) + field(1, b"net")))
-    with_changed_blob = model["a"].blobs[1]
-    with_changed_blob.mutable_cpu_data()[...] = 9
-    save = saved(model)
-    assert save.layer[0].SerializeToString() == (
-        field(1, b"a")
-        + field(7, BlobProto(data=[1, 2], shape=BlobShape(dim=[2])).SerializeToString())
-        + field(7, b"\x2a\x04" + np.float32(9).tobytes())
-        + UNKNOWN
-    )
-
-
 def test_signed_zeros_and_nans_are_compared_by_their_bits(write, saved):
     blob = BlobProto(shape=BlobShape(dim=[2]), data=[0, np.nan])
     model = open_model(write(NetParameter(layer=[LayerParameter(name="a", blobs=[blob])])))
@@ -139,51 +126,6 @@ def test_legacy_dims_stay_legacy(write, tmp_path):
     again = BlobProto.FromString((tmp_path / "again").read_bytes())
     assert list(again.shape.dim) == [2]
     assert not again.HasField("num")
-
-
-def test_a_resized_blob(write, v2_net, v1_net, saved):
-    model = open_model(write(v2_net))
-    model["conv1"].blobs[0].resize(3, 1)
-    model["ip"].blobs[0].resize(5)
-    layers = saved(model).layer
-    assert list(layers[1].blobs[0].shape.dim) == [3, 1]
-    assert list(layers[1].blobs[0].data) == [0, 1, 2]
-    assert list(layers[2].blobs[0].double_data) == [0] * 5
-    old = open_model(write(v1_net))
-    old["conv1"].blobs[0].resize(3, 2)
-    blob = saved(old).layer[0].blobs[0]
-    assert (list(blob.shape.dim), blob.HasField("num")) == ([3, 2], False)
-    again = ModelFile.from_net(old.to_net())
-    again["conv1"].blobs.assign([np.zeros((3, 2), "f4")])
-    again.copy_trained_layers_from(old)
-    assert again["conv1"].blobs[0].tolist() == [[0, 1], [2, 3], [4, 5]]
-
-
-def test_fields_of_the_net_that_caffe_does_not_have_stay(write, tmp_path):
-    content = field(1, b"n") + field(100, field(1, b"a")) + UNKNOWN + field(100, field(1, b"b"))
-    model = open_model(write(content))
-    del model["b"]
-    save_model(model, tmp_path / "again")
-    expected = field(1, b"n") + UNKNOWN + field(100, field(1, b"a"))
-    assert (tmp_path / "again").read_bytes() == expected
-
-
-def test_layers_of_another_file(write, v2_net, saved):
-    model = open_model(write(v2_net))
-    other = open_model(write(field(100, ODD_LAYER), "other.caffemodel"))
-    model["b"] = other["a"]
-    layer = saved(model).layer[3]
-    assert layer.name == "b"
-    assert list(layer.blobs[0].data) == [1, 2]
-    assert other["a"].blobs[0].head is Head.UNINITIALIZED
-
-
-def test_what_is_newest_on_the_accelerator(saved):
-    blob = Blob((2,), device="simulated:0")
-    blob.mutable_gpu_data()[...] = 4
-    net = saved(ModelFile("", [Layer("a", blobs=[blob])]))
-    assert list(net.layer[0].blobs[0].data) == [4, 4]
-    assert blob.head is Head.SYNCED
 
 
 # --- gradients ------------------------------------------------------------------------------------
@@ -338,14 +280,6 @@ def test_extensions_of_other_formats(tmp_path, expected, names, advice):
         with pytest.raises(ValueError, match=rf"expected the extension \{expected}.*{advice}"):
             SAVERS[expected](tmp_path / name)
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize("name", ["x", "x.weights", "x.caffemodel.bak", "solverstate.v2"])
-def test_no_extension_and_unknown_ones(tmp_path, name):
-    save_model(ModelFile("n"), tmp_path / name)
-    assert open_model(tmp_path / name).name == "n"
-    write_blob(Blob(3), tmp_path / name)
-    assert read_blob(tmp_path / name).shape == (3,)
 
 
 def test_pieces_larger_than_a_chunk(monkeypatch, tmp_path, write):

@@ -6,8 +6,6 @@ itself; `tests/gpu` does. The probes in `gpu_checks` test on both what only a GP
 of streams that syncblob does not know, captures, forks, host callbacks.
 """
 
-from __future__ import annotations
-
 import gc
 import re
 import sys
@@ -20,7 +18,7 @@ import numpy as np
 import pytest
 from cuda_model import CUDARuntimeError
 from cupy_model import launch, side_stream
-from made_blobs import DTYPES, values
+from made_blobs import DTYPES, filled, values
 from made_blobs import on_cuda as blob_in
 
 import syncblob
@@ -844,8 +842,7 @@ def test_cupy_causes_one_warning_of_an_alias_that_it_leaves_behind(cupy):
 @lazily
 @pytest.mark.parametrize("start", ["gpu_data", "prefetch"])
 def test_a_part_that_comes_to_the_device_for_the_first_time_waits_for_no_kernel(start):
-    blob = Blob((4, 3), device="cuda:0")
-    blob.overwrite_cpu_data()[...] = 1
+    blob = filled(1, (4, 3), device="cuda:0")
     ran = []
     launch(lambda _: ran.append(1), blob[0].gpu_data(), stream=side_stream())
     getattr(blob[1], start)()
@@ -1068,8 +1065,7 @@ def test_another_allocator_evicts_and_has_no_limit_of_ours(cupy):
 @pytest.mark.usefixtures("machine", "small")
 def test_a_borrow_of_a_part_outlives_an_access_of_the_whole():
     """Its window could not be replaced: nothing ends the writes of CuPy's arrays."""
-    blob = Blob(100, "int32", device="cuda:0")
-    blob.overwrite_cpu_data()[...] = 3
+    blob = filled(3, 100, "int32", device="cuda:0")
     rows = blob[:10].mutable_gpu_data()
     assert blob.gpu_data().get().tolist() == [3] * 100
     rows[...] = 7
@@ -1078,8 +1074,7 @@ def test_a_borrow_of_a_part_outlives_an_access_of_the_whole():
 
 @pytest.mark.usefixtures("small")
 def test_a_borrow_of_a_part_keeps_its_window_if_there_is_no_room_for_the_whole():
-    blob = Blob(1000, "int32", device="cuda:0")
-    blob.overwrite_cpu_data()[...] = 3
+    blob = filled(3, 1000, "int32", device="cuda:0")
     with set_memory_limit("cuda:0", 2000):
         rows = blob[:10].mutable_gpu_data()
         with pytest.raises(BufferError, match=r"bytes 0 to 40 .* because of a borrowed alias of"):
@@ -1091,8 +1086,7 @@ def test_a_borrow_of_a_part_keeps_its_window_if_there_is_no_room_for_the_whole()
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("machine", ["lazy"], indirect=True)
 def test_a_window_that_grows_has_what_another_stream_writes(machine):
-    blob = Blob(100, "int32", device="cuda:0")
-    blob.overwrite_cpu_data()[...] = 3
+    blob = filled(3, 100, "int32", device="cuda:0")
     blob[:10].prefetch()
     with side_stream():
         blob[:10] = 7

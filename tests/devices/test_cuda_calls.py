@@ -1,7 +1,5 @@
 """How many functions of the package an operation on a CUDA device calls, on the model of CUDA."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -4,7 +4,6 @@ import gc
 import inspect
 import re
 import sys
-import threading
 from operator import attrgetter
 
 import cupy_model
@@ -12,6 +11,7 @@ import numpy as np
 import pytest
 from cuda_model import ERRORS, CUDARuntimeError, Machine
 from cupy_model import launch
+from in_threads import in_threads
 
 import syncblob
 from syncblob.devices import cuda
@@ -267,12 +267,7 @@ def test_the_mode_of_a_capture_says_who_may_make_unsafe_calls(cupy, mode, there)
         except CUDARuntimeError as error:
             failed.append(error)
 
-    if there:
-        thread = threading.Thread(target=wait)
-        thread.start()
-        thread.join()
-    else:
-        wait()
+    in_threads(wait) if there else wait()
     assert len(failed) == (mode == "Global" or (mode == "ThreadLocal" and not there))
     if failed:
         with pytest.raises(CUDARuntimeError, match="Invalidated"):

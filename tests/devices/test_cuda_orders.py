@@ -1,15 +1,14 @@
 """Orders of work on a model of CUDA that once gave wrong values or ended a capture."""
 
-from __future__ import annotations
-
 import gc
-import threading
 import warnings
 
 import numpy as np
 import pytest
 from cuda_model import CUDARuntimeError
 from cupy_model import compute, launch, side_stream
+from in_threads import in_threads
+from made_blobs import filled
 
 import syncblob
 from syncblob import Blob, Head
@@ -26,8 +25,7 @@ BLOCK = 512
 
 def ready(value, machine, size=128):
     """Return a Blob with a value everywhere, on both sides, and no work under way."""
-    blob = Blob(size, device="cuda:0")
-    blob.overwrite_cpu_data()[...] = value
+    blob = filled(value, size, device="cuda:0")
     blob.prefetch()
     machine.finish()
     return blob
@@ -35,22 +33,6 @@ def ready(value, machine, size=128):
 
 def reading(seen):
     return lambda array: seen.append(float(array[0]))
-
-
-def in_thread(function):
-    """Call a function on another thread; return its result or its exception."""
-    found = []
-
-    def run():
-        try:
-            found.append(function())
-        except Exception as error:  # noqa: BLE001  # returned
-            found.append(error)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    thread.join()
-    return found[0]
 
 
 # --- memory that is freed -------------------------------------------------------------------------
@@ -88,8 +70,7 @@ def ready_to_overwrite():
     """Return a Blob of the size of the others, whose new memory is overwritten on its stream."""
     import cupy
 
-    blob = Blob(128, device="cuda:0")
-    blob.overwrite_cpu_data()[...] = 9
+    blob = filled(9, 128, device="cuda:0")
     blob.array_in(blob.home, CONST, "test")
     cupy.cuda.Stream.null.synchronize()
     return blob
@@ -116,8 +97,7 @@ def test_memory_is_not_used_again_while_the_stream_of_its_last_use_is_captured(m
 @lazily
 def test_the_old_window_is_not_used_again_before_it_was_copied(machine, backend):
     size = 1 << 20
-    blob = Blob(size, device="cuda:0")
-    blob.overwrite_cpu_data()[...] = 1
+    blob = filled(1, size, device="cuda:0")
     part = blob[: size // 8]
     part.array_in(backend, CONST, "test")
     part[...] = 3
@@ -171,10 +151,9 @@ def test_a_download_does_not_end_a_capture_on_the_stream_of_the_last_use(machine
         blob[...] = 2
     stream.synchronize()
     stream.begin_capture(mode)
-    refused = in_thread(lambda: np.asarray(blob))
+    with pytest.raises(RuntimeError, match="would end the capture"):
+        in_threads(lambda: np.asarray(blob))
     stream.end_capture()
-    assert isinstance(refused, RuntimeError)
-    assert "would end the capture" in str(refused)
     assert np.asarray(blob)[0] == 2
 
 
@@ -186,7 +165,7 @@ def test_a_prefetch_without_memory_evicts_beside_a_capture(machine, mode):
     stream = side_stream()
     stream.begin_capture(mode)
     with machine.failing(allocation=1):
-        assert in_thread(blob.prefetch) is None
+        in_threads(blob.prefetch)
     stream.end_capture()
     assert (other.head, blob.head) == (Head.HEAD_AT_CPU, Head.SYNCED)
     assert machine.calls["deviceSynchronize"] == 0
@@ -254,8 +233,7 @@ def test_what_a_graph_uses_stays_where_it_is(machine, backend, library, monkeypa
 @lazily
 def test_a_window_that_a_graph_uses_does_not_grow(machine, backend):
     size = 1 << 20
-    blob, seen, stream = Blob(size, device="cuda:0"), [], side_stream()
-    blob.overwrite_cpu_data()[...] = 1
+    blob, seen, stream = filled(1, size, device="cuda:0"), [], side_stream()
     part = blob[: size // 8]
     part.array_in(backend, CONST, "test")
     machine.finish()
@@ -311,7 +289,7 @@ def test_a_point_between_a_kernel_of_torchs_and_the_end_of_the_operation_is_not_
         def joined(**keywords):
             if seen_kernel:
                 # Another thread makes a point of this stream before torch's is joined to it.
-                in_thread(other_point)
+                in_threads(other_point)
             join(**keywords)
 
         def other_point():
@@ -380,7 +358,7 @@ def test_a_use_that_another_thread_notes_meanwhile_is_kept(machine, backend, mon
 
     def added(*use):
         monkeypatch.setattr(cuda_streams.Allocation, "add", add)
-        in_thread(meanwhile)
+        in_threads(meanwhile)
         add(*use)
 
     monkeypatch.setattr(cuda_streams.Allocation, "add", added)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from cuda_model import Machine
 from cupy_model import launch
+from made_blobs import filled
 
 import syncblob
 from syncblob import Blob, memory_kind, record_transfers
@@ -54,8 +55,7 @@ def test_the_host_waits_for_the_uses_of_the_buffer(machine, first):
 
 def test_a_write_on_the_host_waits_for_work_that_reads(machine):
     del machine
-    blob, copied = Blob(10, "int32", device="cuda"), Blob(10, "int32", device="cuda")
-    blob.mutable_cpu_data()[...] = 5
+    blob, copied = filled(5, 10, "int32", device="cuda"), Blob(10, "int32", device="cuda")
     launch(np.copyto, copied.overwrite_gpu_data(), blob.gpu_data())
     blob.overwrite_cpu_data()[...] = 9
     assert copied.tolist() == [5] * 10
@@ -85,9 +85,7 @@ def test_memory_of_the_device_is_copied_still(machine):
 
 
 def overwrite(source):
-    blob = Blob(8, "int32", device="cuda")
-    blob.overwrite_cpu_data()[...] = source().view(np.int32)
-    return blob
+    return filled(source().view(np.int32), 8, "int32", device="cuda")
 
 
 def read_source(side, source):

@@ -1,15 +1,14 @@
 """Who waits for whom on a model of CUDA: last uses of buffers, PyTorch's streams, captures."""
 
-from __future__ import annotations
-
 import gc
-import threading
 import weakref
 
 import numpy as np
 import pytest
 from cuda_model import CUDARuntimeError
 from cupy_model import compute, launch, side_stream
+from in_threads import in_threads
+from made_blobs import filled
 
 import syncblob
 from syncblob import Blob, Head
@@ -49,8 +48,8 @@ def test_a_double_buffered_loop_waits_for_no_other_work_than_that_on_its_buffer(
         batch.overwrite_cpu_data()
         batch.prefetch()
     machine.finish()
-    ran: list[int] = []
-    expected: list[float] = []
+    ran = []
+    expected = []
 
     def kernel(step):
         return lambda array: (ran.append(step), expected.append(float(array[0])))
@@ -73,10 +72,9 @@ def test_a_double_buffered_loop_waits_for_no_other_work_than_that_on_its_buffer(
 @lazily
 @pytest.mark.parametrize("start", ["prefetch", "gpu_data"])
 def test_parts_of_a_memory_are_independent(backend, machine, start):
-    parts = Blob((3, 64), device="cuda:0")
-    parts.overwrite_cpu_data()[...] = 0
+    parts = filled(0, (3, 64), device="cuda:0")
     parts.prefetch()
-    ran: list[int] = []
+    ran = []
     compute(parts[0], lambda _: ran.append(0))
     parts[0].overwrite_cpu_data()[...] = 1
     compute(parts[1], lambda _: ran.append(1))
@@ -94,8 +92,7 @@ def test_parts_of_a_memory_are_independent(backend, machine, start):
 @lazily
 @pytest.mark.parametrize("lent", [False, True])
 def test_a_column_counts_as_all_that_it_reaches(machine, lent):
-    blob, stream = Blob((1 << 14, 2), device="cuda:0"), side_stream()
-    blob.overwrite_cpu_data()[...] = 1
+    blob, stream = filled(1, (1 << 14, 2), device="cuda:0"), side_stream()
     blob.prefetch()
     machine.finish()
     if lent:
@@ -108,8 +105,7 @@ def test_a_column_counts_as_all_that_it_reaches(machine, lent):
 
 @lazily
 def test_a_view_that_a_function_returns_forgets_no_use(backend, machine):
-    blob, seen = Blob(8, device="cuda:0"), []
-    blob.overwrite_cpu_data()[...] = 1
+    blob, seen = filled(1, 8, device="cuda:0"), []
     array = blob.array_in(backend, CONST, "test")
     with side_stream():
         backend.compute(launch, lambda of: seen.append(of[0]), array)
@@ -133,8 +129,7 @@ def test_what_a_function_returns_of_others_stays_theirs(cupy, backend):
 @lazily
 @pytest.mark.parametrize("kind", ["operand", "copy", "container"])
 def test_an_upload_waits_for_a_computation_that_reads(backend, machine, kind):
-    blob, seen = Blob(8, device="cuda:0"), []
-    blob.overwrite_cpu_data()[...] = 1
+    blob, seen = filled(1, 8, device="cuda:0"), []
     array = blob.array_in(blob.home, CONST, "test")
 
     def see(of):
@@ -161,8 +156,7 @@ def test_an_upload_waits_for_a_computation_that_reads(backend, machine, kind):
 @lazily
 @pytest.mark.parametrize("several", [False, True])
 def test_a_download_of_a_result_waits_for_its_stream_only(backend, machine, several):
-    x, late = Blob(8, device="cuda:0"), []
-    x.overwrite_cpu_data()[...] = 3
+    x, late = filled(3, 8, device="cuda:0"), []
     array = x.array_in(x.home, CONST, "test")
     if several:
         (result,) = backend.compute(lambda array: (backend.copy(array),), array)
@@ -180,14 +174,12 @@ def test_a_download_of_a_result_waits_for_its_stream_only(backend, machine, seve
 @pytest.mark.parametrize("key", [..., slice(2, 5), slice(0, 8, 3), 3])
 @pytest.mark.parametrize("value", [9, np.int64(9), "blob"])
 def test_a_download_waits_for_what_wrote_and_not_for_the_device(machine, head, key, value):
-    x, expected, late = Blob(8, device="cuda:0"), np.full(8, 3), []
-    x.overwrite_cpu_data()[...] = 3
+    x, expected, late = filled(3, 8, device="cuda:0"), np.full(8, 3), []
     if head == "gpu":
         compute(x, lambda _: None)
         x[0] = expected[0] = 4
     if value == "blob":
-        value = Blob(np.shape(expected[key]), device="cuda:0")
-        value.overwrite_cpu_data()[...] = 9
+        value = filled(9, np.shape(expected[key]), device="cuda:0")
     launch(lambda: late.append(1), stream=side_stream())
     x[key] = value
     expected[key] = 9
@@ -199,8 +191,7 @@ def test_a_download_waits_for_what_wrote_and_not_for_the_device(machine, head, k
 
 @lazily
 def test_what_was_lent_is_waited_for_on_all_streams(machine):
-    x = Blob(8, device="cuda:0")
-    x.overwrite_cpu_data()[...] = 3
+    x = filled(3, 8, device="cuda:0")
     launch(add_one, x.mutable_gpu_data(), stream=side_stream())
     assert x.tolist() == [4] * 8
     assert machine.calls["deviceSynchronize"] == 1
@@ -213,8 +204,7 @@ def test_what_was_lent_is_waited_for_on_all_streams(machine):
 @lazily
 @pytest.mark.parametrize("other", [False, True])
 def test_strided_elements_are_downloaded_with_one_wait(machine, other):
-    blob = Blob((3, 2), device="cuda:0")
-    blob.overwrite_cpu_data()[...] = 1
+    blob = filled(1, (3, 2), device="cuda:0")
     if other:
         launch(lambda a: a.fill(5), blob.mutable_gpu_data(), stream=side_stream())
     else:
@@ -228,8 +218,7 @@ def test_strided_elements_are_downloaded_with_one_wait(machine, other):
 
 @lazily
 def test_many_uses_of_a_memory_are_joined_and_none_is_lost(backend, machine):
-    blob, other, seen = Blob((200, 3), device="cuda:0"), Blob(3, device="cuda:0"), []
-    blob.overwrite_cpu_data()[...] = 1
+    blob, other, seen = filled(1, (200, 3), device="cuda:0"), Blob(3, device="cuda:0"), []
     blob.prefetch()
     streams = [side_stream() for _ in range(4)]
 
@@ -270,8 +259,7 @@ def test_memory_that_is_used_again_is_known_anew(machine):
     assert machine.calls["deviceSynchronize"] == 1
     del blob
     gc.collect()
-    again = Blob(8, device="cuda:0")
-    again.overwrite_cpu_data()[...] = 1
+    again = filled(1, 8, device="cuda:0")
     again.prefetch()
     assert again.memory.buffer(1).data.ptr == address
     again[...] = 2
@@ -283,9 +271,7 @@ def test_memory_that_is_used_again_is_known_anew(machine):
 
 
 def at_cpu():
-    blob = Blob(1000, device="cuda:0")
-    blob.overwrite_cpu_data()[...] = 1
-    return blob
+    return filled(1, 1000, device="cuda:0")
 
 
 def at_gpu():
@@ -358,12 +344,7 @@ def test_a_download_of_lent_bytes_is_refused_beside_a_capture_of_others(
             found.append(each.head)
 
     machine.streamBeginCapture(pointer, mode)
-    if there:
-        thread = threading.Thread(target=access)
-        thread.start()
-        thread.join()
-    else:
-        access()
+    in_threads(access) if there else access()
     machine.streamEndCapture(pointer)
     assert found == [Head.HEAD_AT_GPU] * 2
     machine.setDevice(1)
@@ -683,7 +664,7 @@ def test_a_ready_blob_is_used_in_a_graph_of_torchs_and_its_new_contents_are_seen
 def test_an_operation_of_cupys_is_refused_in_a_graph_of_torchs(cupy, backend, streams):
     blob = at_cpu()
     blob.gpu_data()
-    ran: list[int] = []
+    ran = []
     refused = pytest.raises(RuntimeError, match="captured on torch's current stream")
     with streams.graph(side_stream(), cupy.cuda.runtime.streamCaptureModeGlobal), refused:
         compute(blob, lambda _: ran.append(1))
@@ -758,9 +739,7 @@ def test_what_another_thread_used_on_its_default_stream_is_waited_for(cupy):
         with cupy.cuda.Stream.ptds:
             compute(blob, lambda a: seen.append(float(a[0])))
 
-    thread = threading.Thread(target=use)
-    thread.start()
-    thread.join()
+    in_threads(use)
     with cupy.cuda.Stream.ptds:
         # The stream of this thread has the same pointer.
         compute(blob, lambda _: None)

@@ -1,17 +1,15 @@
 """Devices: names, selection, the simulated device's controls, and errors without a GPU."""
 
-from __future__ import annotations
-
 import contextvars
 import copy
 import pickle
 import threading
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
 from in_threads import in_threads
 from interrupt_points import Interrupt, interrupted_at, points_of
+from made_blobs import filled
 
 import syncblob
 from syncblob import Blob, Device, Head, NoDeviceError, use_device
@@ -43,12 +41,12 @@ without_cuda = pytest.mark.skipif(cuda.device_count() > 0, reason="there is a CU
         ("simulated:01", "simulated:1", 1),
     ],
 )
-def test_a_device_equals_its_name(name: str, canonical: str, index: int) -> None:
+def test_a_device_equals_its_name(name, canonical, index):
     device = Device(name)
     assert device == canonical == str(device)
     assert (device.type, device.index) == (canonical.partition(":")[0], index)
     assert device == Device(device)
-    assert {canonical: 1}[device] == 1  # type: ignore[index]  # they are equal and have equal hashes
+    assert {canonical: 1}[device] == 1
     assert device != "elsewhere"
     assert device != 7
     assert pickle.loads(pickle.dumps(device)) == copy.deepcopy(device) == device
@@ -56,12 +54,12 @@ def test_a_device_equals_its_name(name: str, canonical: str, index: int) -> None
 
 
 @pytest.mark.parametrize("name", ["", "gpu", "cuda:", "cuda:x", "cuda:-1", "cpu:1", "cuda:²", 0])
-def test_other_names_are_refused(name: object) -> None:
+def test_other_names_are_refused(name):
     with pytest.raises(ValueError, match="cpu"):
-        Device(name)  # type: ignore[arg-type]  # the point of the test
+        Device(name)
 
 
-def test_use_device_is_local_to_the_context() -> None:
+def test_use_device_is_local_to_the_context():
     with use_device("simulated:1") as device:
         assert device == syncblob.default_device() == "simulated:1"
         with use_device("cpu"):
@@ -72,8 +70,8 @@ def test_use_device_is_local_to_the_context() -> None:
     assert Blob(3).device == syncblob.default_device() == "cpu"
 
 
-def test_blocks_of_use_device_end_in_any_order_and_in_any_context() -> None:
-    def on(device: str) -> Iterator[None]:
+def test_blocks_of_use_device_end_in_any_order_and_in_any_context():
+    def on(device):
         with use_device(device):
             yield
 
@@ -87,12 +85,12 @@ def test_blocks_of_use_device_end_in_any_order_and_in_any_context() -> None:
 
 
 @pytest.mark.parametrize("task", [False, True])
-def test_a_block_that_another_context_leaves_ends_in_its_own(*, task: bool) -> None:
-    def on(device: str) -> Iterator[None]:
+def test_a_block_that_another_context_leaves_ends_in_its_own(*, task):
+    def on(device):
         with use_device(device):
             yield
 
-    def here() -> str:
+    def here():
         return str(syncblob.default_device())
 
     mine, theirs = (contextvars.copy_context() for _ in range(2))
@@ -114,7 +112,7 @@ def test_a_block_that_another_context_leaves_ends_in_its_own(*, task: bool) -> N
     assert theirs.run(here) == "cpu"
 
 
-def test_use_device_that_is_interrupted_at_its_beginning_changes_nothing() -> None:
+def test_use_device_that_is_interrupted_at_its_beginning_changes_nothing():
     block = use_device("simulated")
     with points_of() as points:
         block.__enter__()
@@ -131,20 +129,20 @@ def test_use_device_that_is_interrupted_at_its_beginning_changes_nothing() -> No
             block.__exit__(None, None, None)
 
 
-def test_use_device_ends_with_an_exception() -> None:
+def test_use_device_ends_with_an_exception():
     with pytest.raises(KeyError), use_device("simulated"):
         raise KeyError
     assert syncblob.default_device() == "cpu"
 
 
-def test_set_default_device_is_for_the_process_and_a_blob_keeps_that_of_its_birth() -> None:
+def test_set_default_device_is_for_the_process_and_a_blob_keeps_that_of_its_birth():
     syncblob.set_default_device("simulated")
     (blob,) = in_threads(lambda: Blob(3))
     syncblob.set_default_device("cpu")
     assert blob.device == "simulated:0"
 
 
-def test_devices_lists_the_host_first_and_what_was_named() -> None:
+def test_devices_lists_the_host_first_and_what_was_named():
     Blob(3, device="simulated:2")
     listed = syncblob.available_devices()
     assert listed[0] == "cpu"
@@ -166,13 +164,13 @@ def test_devices_lists_the_host_first_and_what_was_named() -> None:
         lambda: syncblob.asarray([1], device="cuda"),
     ],
 )
-def test_without_a_gpu_the_error_says_why_and_what_to_do(select: object) -> None:
+def test_without_a_gpu_the_error_says_why_and_what_to_do(select):
     with pytest.raises(NoDeviceError, match=r"cuda:0 cannot be used: .*use_device\('simulated'\)"):
-        select()  # type: ignore[operator]  # parametrised functions
+        select()
     assert syncblob.default_device() == "cpu"
 
 
-def test_the_host_is_no_accelerator() -> None:
+def test_the_host_is_no_accelerator():
     with pytest.raises(ValueError, match="cpu"):
         accelerator(CPU)
 
@@ -180,7 +178,7 @@ def test_the_host_is_no_accelerator() -> None:
 # --- the simulated device ------------------------------------------------------------------------
 
 
-def test_new_memory_is_poisoned_and_shows_as_nan(simulated: SimulatedBackend) -> None:
+def test_new_memory_is_poisoned_and_shows_as_nan(simulated):
     assert simulated.allocate(8).tolist() == [POISON] * 8
     assert simulated.allocate(8, zeroed=True).tolist() == [0] * 8
     blob = Blob(4, device="simulated")
@@ -190,7 +188,7 @@ def test_new_memory_is_poisoned_and_shows_as_nan(simulated: SimulatedBackend) ->
     assert Blob(4, device="simulated").tolist() == [0] * 4
 
 
-def test_the_kth_operation_of_a_kind_fails_once(simulated: SimulatedBackend) -> None:
+def test_the_kth_operation_of_a_kind_fails_once(simulated):
     with simulated.failing(allocation=2, transfer=1):
         buffer = simulated.allocate(4)
         with pytest.raises(MemoryError, match="injected failure of an allocation"):
@@ -202,7 +200,7 @@ def test_the_kth_operation_of_a_kind_fails_once(simulated: SimulatedBackend) -> 
     assert (simulated.allocations, simulated.uploads) == (2, 1)
 
 
-def test_failures_that_did_not_happen_end_with_the_block(simulated: SimulatedBackend) -> None:
+def test_failures_that_did_not_happen_end_with_the_block(simulated):
     with simulated.failing(allocation=1):
         pass
     simulated.allocate(4)
@@ -212,7 +210,7 @@ def test_failures_that_did_not_happen_end_with_the_block(simulated: SimulatedBac
         pass
 
 
-def test_a_stream_that_nobody_has_is_synchronized_too(simulated: SimulatedBackend) -> None:
+def test_a_stream_that_nobody_has_is_synchronized_too(simulated):
     host, buffer = np.ones(4, np.uint8), simulated.allocate(4)
     simulated.push(host, buffer, simulated.stream(delay=0.1))
     simulated.synchronize()
@@ -220,10 +218,9 @@ def test_a_stream_that_nobody_has_is_synchronized_too(simulated: SimulatedBacken
     assert simulated.uploads == 1
 
 
-def test_a_push_needs_a_stream_of_its_own_device(simulated: SimulatedBackend) -> None:
+def test_a_push_needs_a_stream_of_its_own_device(simulated):
     other = syncblob.simulated(1).stream()
-    blob = Blob(4, device="simulated")
-    blob.mutable_cpu_data()[...] = 1
+    blob = filled(1, 4)
     with pytest.raises(TypeError, match="simulated:0"):
         blob.async_gpu_push(other)
     blob.async_gpu_push(simulated.stream())
@@ -231,7 +228,7 @@ def test_a_push_needs_a_stream_of_its_own_device(simulated: SimulatedBackend) ->
 
 
 @pytest.mark.parametrize("nbytes", [0, 1, 1000, 1 << 20, 16 << 20])
-def test_host_buffers_are_aligned(nbytes: int) -> None:
+def test_host_buffers_are_aligned(nbytes):
     buffer = HOST.allocate(nbytes)
     assert buffer.nbytes == nbytes
     assert buffer.ctypes.data % 64 == 0 or nbytes == 0
@@ -243,12 +240,12 @@ def test_host_buffers_are_aligned(nbytes: int) -> None:
 class Shelf(SimulatedBackend):
     """A device of a new kind."""
 
-    def __init__(self, index: int) -> None:
+    def __init__(self, index):
         super().__init__(index)
         self.device = Device(f"shelf:{index}")
 
 
-def test_a_registered_kind_is_a_device_like_the_others() -> None:
+def test_a_registered_kind_is_a_device_like_the_others():
     with pytest.raises(ValueError, match="a device is"):
         Device("shelf")
     register("shelf", Shelf)
@@ -278,7 +275,7 @@ def test_a_registered_kind_is_a_device_like_the_others() -> None:
 
 
 @pytest.mark.parametrize("make", [lambda _: object(), simulated])
-def test_a_backend_of_something_else_is_refused(make) -> None:
+def test_a_backend_of_something_else_is_refused(make):
     register("hook", make)
     try:
         with pytest.raises(TypeError, match="to return a backend of hook:1"):
@@ -286,13 +283,13 @@ def test_a_backend_of_something_else_is_refused(make) -> None:
     finally:
         unregister("hook")
     with pytest.raises(TypeError, match="expected a function"):
-        register("hook", 3)  # type: ignore[arg-type]
+        register("hook", 3)
     with pytest.raises(ValueError, match="a device is"):
         Device("hook")
 
 
 @pytest.mark.parametrize("kind", ["cpu", "cuda", "simulated", "", "a b", "a:0"])
-def test_names_that_are_taken_or_no_names_are_refused(kind: str) -> None:
+def test_names_that_are_taken_or_no_names_are_refused(kind):
     with pytest.raises(ValueError, match="new kind of device"):
         register(kind, Shelf)
     with pytest.raises(ValueError, match="expected a registered kind"):
@@ -303,9 +300,9 @@ def test_names_that_are_taken_or_no_names_are_refused(kind: str) -> None:
 @pytest.mark.parametrize("nbytes", [8, 1 << 21])
 @pytest.mark.parametrize("delay", [0, 0.01])
 def test_a_small_asynchronous_copy_is_made_at_once_unless_the_stream_is_busy(
-    simulated: SimulatedBackend, monkeypatch: pytest.MonkeyPatch, nbytes: int, delay: float
-) -> None:
-    threads: list[int] = []
+    simulated, monkeypatch, nbytes, delay
+):
+    threads = []
     monkeypatch.setattr(simulated, "upload", lambda *_: threads.append(threading.get_ident()))
     host, buffer = np.ones(nbytes, np.uint8), simulated.allocate(nbytes)
     stream = simulated.stream(delay=delay)
@@ -320,12 +317,11 @@ def test_a_small_asynchronous_copy_is_made_at_once_unless_the_stream_is_busy(
 
 
 def test_an_interrupt_of_a_copy_that_is_made_at_once_leaves_the_blob_as_it_was(
-    simulated: SimulatedBackend, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    blob = Blob(3, device="simulated:0")
-    blob.mutable_cpu_data()[...] = 1
+    simulated, monkeypatch
+):
+    blob = filled(1, 3, device="simulated:0")
 
-    def interrupt(*_: object) -> None:
+    def interrupt(*_):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
@@ -345,9 +341,7 @@ class _NotNative(SimulatedBackend):
 
 
 @pytest.mark.parametrize("backend", [_Bounded, _NotNative])
-def test_a_backend_that_counts_its_memory_or_is_not_numpys_computes_by_itself(
-    backend: type[Accelerator],
-) -> None:
+def test_a_backend_that_counts_its_memory_or_is_not_numpys_computes_by_itself(backend):
     assert not backend.plain
     assert SimulatedBackend.plain
     assert HOST.plain

@@ -4,16 +4,14 @@ Its array library has the peculiarities of dpnp's; see `drawers_package`. Other 
 device as a parameter.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import drawers
 import numpy as np
 import pytest
+from made_blobs import filled
 from numpy_calls import CALLS, listed
 
 import syncblob
@@ -25,22 +23,21 @@ PACKAGE = Path(drawers.__file__).parent
 LISTED = listed()
 
 
-def host(x: Any) -> Any:
+def host(x):
     """Return results with ndarrays in place of Blobs."""
     if isinstance(x, (list, tuple)):
         return [host(item) for item in x]
     return np.asarray(x) if isinstance(x, Blob) else x
 
 
-def made(array: np.ndarray) -> Blob:
+def made(array):
     """Make a Blob that is newest on the device."""
-    blob = Blob(array.shape, array.dtype, device="drawer:0")
-    blob.overwrite_cpu_data()[...] = array
+    blob = filled(array, array.shape, array.dtype, device="drawer:0")
     blob.mutable_gpu_data()
     return blob
 
 
-def same(actual: Any, expected: Any) -> None:
+def same(actual, expected):
     if isinstance(expected, (list, tuple)):
         assert len(actual) == len(expected)
         for x, y in zip(actual, expected, strict=True):
@@ -57,12 +54,12 @@ def same(actual: Any, expected: Any) -> None:
         "x = __import__('drawers').ones(2, device=1); assert syncblob.from_dlpack(x).device.index",
     ],
 )
-def test_the_entry_point_is_found(lines: str) -> None:
+def test_the_entry_point_is_found(lines):
     program = f"import sys; sys.path.append({str(PACKAGE)!r})\nimport syncblob\n{lines}"
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
-def test_a_name_without_an_entry_point_is_no_device() -> None:
+def test_a_name_without_an_entry_point_is_no_device():
     with pytest.raises(ValueError, match="a device is"):
         syncblob.Device("wardrobe")
     with pytest.raises(syncblob.NoDeviceError, match="there are 2"):
@@ -72,7 +69,7 @@ def test_a_name_without_an_entry_point_is_no_device() -> None:
 @pytest.mark.parametrize(
     "name", sorted(CALLS.keys() - {"numpy.linspace"})
 )  # whose arguments are numbers
-def test_numpys_functions_compute_there(name: str) -> None:
+def test_numpys_functions_compute_there(name):
     for call in CALLS[name]:
         expected = call(LISTED[name], np.copy)
         if name.startswith("numpy.lib.scimath."):
@@ -82,7 +79,7 @@ def test_numpys_functions_compute_there(name: str) -> None:
             same(host(call(LISTED[name], made)), expected)
 
 
-def test_functions_get_no_array_of_numpys_and_do_not_transfer() -> None:
+def test_functions_get_no_array_of_numpys_and_do_not_transfer():
     x = made(np.arange(6.0).reshape(2, 3))
     with syncblob.no_transfers():
         result = np.linalg.norm(np.concatenate([x, x * 2]), axis=0).T[::-1]
@@ -92,7 +89,7 @@ def test_functions_get_no_array_of_numpys_and_do_not_transfer() -> None:
     assert (x + drawers.ones(3)).tolist() == [[1, 2, 3], [4, 5, 6]]
 
 
-def test_arrays_of_the_library_are_adopted_and_written_through() -> None:
+def test_arrays_of_the_library_are_adopted_and_written_through():
     array = drawers.arange(6, device=1)
     blob = syncblob.asarray(array, copy=False)
     array[0] = 5
@@ -108,7 +105,7 @@ def test_arrays_of_the_library_are_adopted_and_written_through() -> None:
     assert syncblob.asarray(blob.gpu_data()).memory is not blob.memory
 
 
-def test_its_protocol_lends_the_device_and_is_tracked() -> None:
+def test_its_protocol_lends_the_device_and_is_tracked():
     blob = made(np.zeros(3))
     inside, drawer = blob.gpu.__drawer_array_interface__
     inside[1] = 4
@@ -123,7 +120,7 @@ def test_its_protocol_lends_the_device_and_is_tracked() -> None:
     assert blob.__dlpack_device__() == (drawers.DLPACK_TYPE, 0)
 
 
-def test_torch_computes_on_the_host() -> None:
+def test_torch_computes_on_the_host():
     torch = pytest.importorskip("torch")
     x = made(np.array([[1.0, -2.0], [3.0, 4.0]]))
     assert torch.relu(x).tolist() == [[1, 0], [3, 4]]
@@ -132,7 +129,7 @@ def test_torch_computes_on_the_host() -> None:
     assert torch.matmul(x, torch.eye(2, dtype=torch.float64)).tolist() == [[7, 7], [3, 4]]
 
 
-def test_out_has_the_shape_and_the_kind_of_the_result() -> None:
+def test_out_has_the_shape_and_the_kind_of_the_result():
     x, out = made(np.arange(3.0)), made(np.zeros(3, np.int64))
     with pytest.raises(TypeError, match="holds float64, got int64"):
         np.multiply(x, 2, out=out)
@@ -143,7 +140,7 @@ def test_out_has_the_shape_and_the_kind_of_the_result() -> None:
     assert (target.tolist(), out.tolist()) == ([0, 2, 4], [0, 0, 0])
 
 
-def test_a_mask_of_a_ufunc_keeps_the_other_elements_of_out() -> None:
+def test_a_mask_of_a_ufunc_keeps_the_other_elements_of_out():
     x, out, mask = np.arange(3.0), np.full((2, 3), 7.0), np.array([[True], [False]])
     target = made(out)
     np.add(made(x), 1, out=target, where=made(mask))
@@ -153,7 +150,7 @@ def test_a_mask_of_a_ufunc_keeps_the_other_elements_of_out() -> None:
     assert array.tolist() == [7, 7, 3]
 
 
-def test_its_backend_inherits_what_the_page_names() -> None:
+def test_its_backend_inherits_what_the_page_names():
     home = accelerator("drawer:0")
     assert isinstance(home, LibraryHome)
     with pytest.raises(NotImplementedError, match="drawer:0 cannot compute lib"):

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from made_blobs import filled
 
 from syncblob import Blob
 from syncblob.blob.core import fresh
@@ -30,8 +31,7 @@ def test_a_block_wastes_at_most_an_eighth_or_a_small_unit(nbytes):
 
 
 def test_a_loop_of_downloads_locks_no_memory_in_each_step(backend, machine):
-    x = Blob(40_000, device="cuda:0")
-    x.overwrite_cpu_data()[...] = 1
+    x = filled(1, 40_000, device="cuda:0")
     array = x.array_in(x.home, CONST, "test")
     for step in range(40):
         if step == 10:

@@ -1,7 +1,5 @@
 """SYCL devices: what is dpnp's and dpctl's own. The tests of all accelerators run there, too."""
 
-from __future__ import annotations
-
 import os
 from contextlib import nullcontext
 
@@ -29,7 +27,7 @@ def dpnp():
     return pytest.importorskip("dpnp")
 
 
-def made(values) -> Blob:
+def made(values):
     blob = syncblob.asarray(np.asarray(values), device="cpu").to_device(DEVICE)
     blob.mutable_gpu_data()
     return blob

@@ -1,7 +1,5 @@
 """Read-only memory of CUDA devices, and results that are their operands."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from made_blobs import values

@@ -3,8 +3,6 @@
 For CuPy's see ``tests/interop/test_cuda.py``, and for Numba's ``test_numba.py``.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from made_blobs import values

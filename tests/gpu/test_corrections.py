@@ -1,7 +1,5 @@
 """Elementwise functions that correct CuPy, compared with NumPy on the host."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

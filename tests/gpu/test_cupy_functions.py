@@ -1,7 +1,5 @@
 """CuPy's functions on Blobs: the functions that accept them, their results, the transfers."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from made_blobs import values

@@ -1,7 +1,5 @@
 """``cupyx.scipy`` on Blobs, compared with SciPy on the host."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from made_blobs import values

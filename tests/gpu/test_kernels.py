@@ -1,7 +1,5 @@
 """The user's own kernels on Blobs. docs/cupy.md has more of them, which is tested, too."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from made_blobs import values

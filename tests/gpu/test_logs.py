@@ -1,10 +1,9 @@
 """What CUDA's clock tells a log."""
 
-from __future__ import annotations
-
 import time
 
 import pytest
+from made_blobs import filled
 
 from syncblob import Blob, record_transfers
 
@@ -15,8 +14,7 @@ SECONDS = 1e-3
 
 
 def test_operations_and_uploads_have_the_times_of_the_device(cupy):
-    blob = Blob(1 << 24, device="cuda:0")
-    blob.overwrite_cpu_data()[...] = 1
+    blob = filled(1, 1 << 24, device="cuda:0")
     (Blob(3, device="cuda:0") * 2).sum().item()  # compiles the kernels
     start = time.perf_counter()
     with record_transfers(operations=True) as log:

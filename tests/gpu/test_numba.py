@@ -4,8 +4,6 @@ Numba tries DLPack first, then the CUDA array interface. Through DLPack, a Blob 
 its device, wherever its newest contents are. The side can also be given explicitly.
 """
 
-from __future__ import annotations
-
 import gc
 import warnings
 

@@ -1,7 +1,5 @@
 """PyTorch modules on a CUDA device, with parameters over Blobs and batches of Blobs."""
 
-from __future__ import annotations
-
 import copy
 
 import numpy as np

@@ -1,10 +1,8 @@
 """All operations of a Blob run on its own device, whichever device is current."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
-from made_blobs import values
+from made_blobs import filled, values
 
 import syncblob
 from syncblob import Blob
@@ -20,8 +18,7 @@ DEVICE = "cuda:1"
 
 
 def blob():
-    made = Blob(X.shape, device=DEVICE)
-    made.overwrite_cpu_data()[...] = X
+    made = filled(X, X.shape, device=DEVICE)
     made.mutable_gpu_data()
     return made
 

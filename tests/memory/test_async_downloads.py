@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from cuda_model import CUDARuntimeError, Machine
 from in_threads import in_threads
+from made_blobs import filled
 
 import syncblob
 from syncblob import Blob, Head
@@ -32,8 +33,7 @@ def device(request):
 
 def on_device(device, value=3, shape=(4, 5)):
     """Make a Blob whose newest contents are on the device; no other code has its memory there."""
-    blob = Blob(shape, device=device)
-    blob.overwrite_cpu_data()[...] = value
+    blob = filled(value, shape, device=device)
     blob.prefetch()
     home = blob.home
     array = blob.array_in(home, CONST, "test")
@@ -179,8 +179,7 @@ def test_threads_that_read_meanwhile_wait():
 
 def test_a_loop_of_downloads_does_not_wait_for_the_device():
     with cupy_model.installed(machine := Machine(1)):
-        x = Blob(64, device="cuda:0")
-        x.overwrite_cpu_data()[...] = 1
+        x = filled(1, 64, device="cuda:0")
         home = x.home
         array = x.array_in(home, CONST, "test")
         results = []

@@ -5,6 +5,7 @@ import pickle
 import numpy as np
 import pytest
 from in_threads import in_threads
+from made_blobs import HEADS, READS, filled
 
 from syncblob import Blob, Head, SyncedMemory, use_device
 from syncblob import simulated as simulated_device
@@ -15,8 +16,6 @@ from syncblob.memory.accesses import assume_unaliased, expose
 
 NBYTES = 64
 VALUES = list(range(NBYTES))
-HEADS = {Side.HOST: Head.HEAD_AT_CPU, Side.ACCELERATOR: Head.HEAD_AT_GPU}
-READS = {Side.HOST: "cpu_data", Side.ACCELERATOR: "gpu_data"}
 
 
 def counting():
@@ -142,8 +141,7 @@ def test_so_does_that_of_the_hosts_first_copy(simulated, access):
     ],
 )
 def test_every_way_to_need_memory_names_the_blob(simulated, access, what):
-    blob = Blob((2, 3), device="simulated:0")
-    blob.mutable_cpu_data()[...] = 1
+    blob = filled(1, (2, 3), device="simulated:0")
     with simulated.failing(allocation=1), pytest.raises(MemoryError) as caught:
         access(blob)
     assert f"on simulated:0 for {what}, at {__file__}:" in described(caught.value)

@@ -1,7 +1,10 @@
 """Private copies of elements: each comes from a side that holds it, and no state changes."""
 
+from functools import partial
+
 import numpy as np
 import pytest
+from made_blobs import memory_on
 
 from syncblob import SyncedMemory, record_transfers, use_device
 from syncblob import simulated as simulated_device
@@ -19,24 +22,15 @@ GAPPED = Layout((2, 16), UINT8, (32, 2))
 EXPECTED = np.array(VALUES).reshape(2, 32)[:, ::2].tolist()
 
 
-def on_host():
-    memory = SyncedMemory(NBYTES, device="simulated")
-    memory.overwrite_cpu_data()[:] = VALUES
-    return memory
-
-
-def on_accelerator():
-    memory = SyncedMemory(NBYTES, device="simulated")
-    memory.overwrite_gpu_data()[:] = VALUES
-    return memory
+on_host = partial(memory_on, Side.HOST, VALUES, NBYTES)
 
 
 # --- where the elements come from ----------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("side", "make"), [(HOST, on_host), (ACCELERATOR, on_accelerator)])
-def test_what_a_side_holds_is_copied_there_without_a_buffer_in_between(side, make, simulated):
-    memory = make()
+@pytest.mark.parametrize("side", Side)
+def test_what_a_side_holds_is_copied_there_without_a_buffer_in_between(side, simulated):
+    memory = memory_on(side, VALUES, NBYTES)
     simulated.reset_counts()
     copy = memory.gather(side, GAPPED, "test")
     assert copy.tolist() == EXPECTED

@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
+from made_blobs import filled, memory_on
 
-from syncblob import Blob, StaleAliasWarning, SyncedMemory
+from syncblob import StaleAliasWarning
 from syncblob._layout import Layout
 from syncblob.devices import Side
 from syncblob.memory import Access
@@ -14,19 +15,13 @@ NBYTES = 8
 LOST = "another thread was using this memory when the process forked"
 
 
-def made():
-    memory = SyncedMemory(NBYTES, device="simulated")
-    memory.mutable_cpu_data()[:] = 1
-    return memory
-
-
 def give_all_up(memories, give_up):
     first, *others = memories
     announcing(first, "a test", leave, others, give_up)
 
 
 def test_nothing_comes_between_while_memories_are_given_up():
-    memories = [made() for _ in range(3)]
+    memories = [memory_on(Side.HOST) for _ in range(3)]
     shortcuts = [memory.shortcut(Side.HOST, Layout.raw(NBYTES)) for memory in memories]
     assert all(shortcut.writable for shortcut in shortcuts)
     given_up = []
@@ -47,7 +42,7 @@ def test_nothing_comes_between_while_memories_are_given_up():
 @pytest.mark.parametrize("place", [0, NBYTES - 1])
 @pytest.mark.parametrize("aliased", range(3))
 def test_an_alias_of_one_byte_of_any_memory_is_warned_of_before_all_are_given_up(aliased, place):
-    memories = [made() for _ in range(3)]
+    memories = [memory_on(Side.HOST) for _ in range(3)]
     layout = Layout.raw(1, place)
     alias = memories[aliased].export(Side.HOST, Access.MUTABLE, layout, "use", "DLPack")
     given_up = []
@@ -63,8 +58,7 @@ def test_an_alias_of_one_byte_of_any_memory_is_warned_of_before_all_are_given_up
 
 
 def test_of_a_lost_memory_nothing_is_given_that_was_kept():
-    blob = Blob(NBYTES, "uint8", device="simulated")
-    blob.mutable_cpu_data()[...] = 1
+    blob = filled(1, NBYTES, "uint8")
     for _ in range(3):
         blob.cpu_data(), blob.mutable_cpu_data(), np.from_dlpack(blob.cpu)
     assert blob.memory.shortcut(Side.HOST, Layout.raw(NBYTES)).writable

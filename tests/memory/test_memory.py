@@ -4,9 +4,11 @@ import ctypes
 import operator
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import numpy as np
 import pytest
+from made_blobs import memory_on
 
 from syncblob import (
     Head,
@@ -20,32 +22,20 @@ from syncblob import (
 from syncblob._layout import Layout
 from syncblob.devices import POISON, Side
 from syncblob.memory import Access
+from syncblob.memory.accesses import expose
+from syncblob.memory.loans import NUMPY
 
 try:
     import torch
 except ImportError:
     torch = None
-from syncblob.memory.accesses import expose
-from syncblob.memory.loans import NUMPY
 
 NBYTES = 64
 READS = ["cpu_data", "gpu_data"]
 ACCESSES = [*READS, *(f"{kind}_{name}" for kind in ("mutable", "overwrite") for name in READS)]
 
 
-def at_cpu(value=7):
-    memory = SyncedMemory(NBYTES, device="simulated")
-    memory.mutable_cpu_data()[:] = value
-    return memory
-
-
-def at_gpu(value=7):
-    memory = SyncedMemory(NBYTES, device="simulated")
-    memory.mutable_gpu_data()[:] = value
-    return memory
-
-
-# --- failure changes nothing ---------------------------------------------------------------------
+at_cpu = partial(memory_on, Side.HOST, nbytes=NBYTES)
 
 
 # --- sources -------------------------------------------------------------------------------------
@@ -142,7 +132,7 @@ def test_many_borrows_are_all_ended_and_dead_ones_forgotten():
 def test_sixteen_threads_that_read_at_once_cause_one_download(simulated):
     with ThreadPoolExecutor(16) as pool:
         for round_number in range(300):
-            memory = at_gpu(round_number % 251)
+            memory = memory_on(Side.ACCELERATOR, round_number % 251, NBYTES)
             simulated.reset_counts()
             barrier = threading.Barrier(16)
 

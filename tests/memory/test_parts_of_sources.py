@@ -1,7 +1,6 @@
 """Sources are read in parts: only the parts that are needed, when they are needed, and once."""
 
 import gc
-import itertools
 import weakref
 from contextlib import suppress
 from functools import partial
@@ -9,7 +8,7 @@ from functools import partial
 import numpy as np
 import pytest
 from fault_states import newest
-from interrupt_points import done_meanwhile
+from interrupt_points import at_each_place
 
 from benchmarks.calls import calls_made
 from syncblob import Blob, Head, SyncedMemory, record_transfers
@@ -251,11 +250,8 @@ def evicted(blob):
 
 
 @pytest.mark.parametrize("work", [evicted, lambda blob: blob[::2].on("cpu").copy()])
-def test_a_source_that_a_handler_has_used_up_is_read_again(work):
-    for place in itertools.count():
-        blob = Blob.from_source(6, np.float32, Again(), device="simulated")
-        came = done_meanwhile(partial(work, blob), place, blob.prefetch)
-        assert blob.tolist() == [0, 1, 2, 3, 4, 5], place
-        if not came:
-            break
-    assert place
+@at_each_place
+def test_a_source_that_a_handler_has_used_up_is_read_again(meanwhile, work):
+    blob = Blob.from_source(6, np.float32, Again(), device="simulated")
+    meanwhile(partial(work, blob), blob.prefetch)
+    assert blob.tolist() == [0, 1, 2, 3, 4, 5]

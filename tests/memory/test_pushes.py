@@ -5,10 +5,12 @@ import signal
 import sysconfig
 import weakref
 from contextlib import contextmanager, nullcontext, suppress
+from functools import partial
 
 import numpy as np
 import pytest
 from in_threads import in_threads
+from made_blobs import filled, memory_on
 
 import syncblob
 from syncblob import Blob, Head, SyncedMemory, record_transfers, verified_const
@@ -20,10 +22,7 @@ from syncblob.memory.accesses import expose
 NBYTES = 64
 
 
-def at_cpu(value=7):
-    memory = SyncedMemory(NBYTES, device="simulated")
-    memory.mutable_cpu_data()[:] = value
-    return memory
+at_cpu = partial(memory_on, Side.HOST, 7, NBYTES)
 
 
 @contextmanager
@@ -210,8 +209,7 @@ def test_a_wait_that_a_signal_has_ended_is_waited_for_again(simulated, gate, acc
     def interrupt(*_):
         raise interruption
 
-    blob = Blob(3, "int32", device="simulated")
-    blob.mutable_cpu_data()[...] = 1
+    blob = filled(1, 3, "int32")
     blob.async_gpu_push()
     before = signal.signal(signal.SIGALRM, interrupt)
     try:
@@ -238,8 +236,7 @@ def test_a_push_that_failed_keeps_nothing_alive(simulated):
     gc.collect()
     gc.disable()
     try:
-        blob = Blob(3, "int32", device="simulated")
-        blob.mutable_cpu_data()[...] = 1
+        blob = filled(1, 3, "int32")
         with simulated.failing(transfer=1):
             blob.async_gpu_push()
             with suppress(RuntimeError):
@@ -262,8 +259,7 @@ def failed(push):
 
 
 def test_a_copy_that_meets_a_failed_push_leaves_the_host_with_the_newest():
-    blob = Blob(8, device="simulated")
-    blob.mutable_cpu_data()[...] = 5
+    blob = filled(5, 8)
     blob.resize(4)
     failed(blob.async_gpu_push)
     other = Blob(8, device="simulated")

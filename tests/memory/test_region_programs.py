@@ -12,8 +12,8 @@ import gc
 import random
 import re
 import warnings
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
+from collections.abc import Sequence
+from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import dataclass
 from functools import cache, partial
 from importlib import import_module
@@ -24,13 +24,13 @@ import pytest
 import region_model
 import tiers
 from in_threads import in_threads
-from program_devices import Cuda, Late, Lent, Shared, SharedCuda, Simulated, Sycl, run_programs
-from region_model import CPU, FAR, GPU, NOBODY, Cells, Loan, Memory, Plan, overlap, reach, runs
+from program_devices import Late, Lent, Simulated, run_programs
+from region_model import CPU, FAR, GPU, NOBODY, Cells, Loan, Memory, overlap, reach, runs
 
 import syncblob
 from benchmarks.states import STATES
 from syncblob import Blob, Head, StaleAliasWarning, max_transfers, record_transfers
-from syncblob.devices import SimulatedBackend, accelerator
+from syncblob.devices import accelerator
 from syncblob.memory import SyncedMemory, attempt, changes, loans, windows
 from syncblob.memory.changes import SMALL
 
@@ -62,27 +62,26 @@ if torch is not None:
 
 
 @cache
-def consumer(expression: str, line: int) -> Callable[[Any], Any]:
+def consumer(expression, line):
     """Return a function that makes an alias at a line of its own, which a warning then names."""
     source = "\n" * (line - 1) + f"def take(side):  return {expression.format('side')}"
-    names: dict[str, Any] = {"np": np, "torch": torch, "__name__": "region_aliases"}
+    names = {"np": np, "torch": torch, "__name__": "region_aliases"}
     library = expression.partition(".")[0]
     if library in {"cupy", "dpnp"}:
         names[library] = import_module(library)
     exec(compile(source, "/programs/region_aliases.py", "exec"), names)  # noqa: S102  # our own text
-    take: Callable[[Any], Any] = names["take"]
-    return take
+    return names["take"]
 
 
 class Source:
     """A source that returns all contents."""
 
-    def __init__(self, values: list[int]) -> None:
+    def __init__(self, values):
         self.contents = np.array(values, np.int32).view(np.uint8)
-        self.asked: list[int] = []
+        self.asked = []
         self.calls = 0
 
-    def __call__(self) -> Any:
+    def __call__(self):
         self.calls += 1
         return self.contents.copy()
 
@@ -90,7 +89,7 @@ class Source:
 class Reader(Source):
     """A source that can also return a part."""
 
-    def read_into(self, buffer: Any, offset: int) -> None:
+    def read_into(self, buffer, offset):
         stop = offset + len(buffer)
         assert 0 <= offset <= stop <= len(self.contents)
         assert offset % ITEMSIZE == stop % ITEMSIZE == 0
@@ -110,32 +109,32 @@ class Part:
     base: bool = False
 
     @property
-    def accelerator(self) -> str:
+    def accelerator(self):
         """The accelerator that the head is about."""
         return FAR if self.device == FAR else GPU
 
-    def reached(self, side: str) -> Any:
+    def reached(self, side):
         """Return the Blob through whose accessors a side is used."""
         if side == CPU or (side == FAR) == (self.device == FAR):
             return self.blob
         return self.blob.on(FAR_DEVICE if side == FAR else "simulated:0")
 
-    def plan(self, side: str, intent: str) -> Plan:
+    def plan(self, side, intent):
         return self.memory.plan(side, intent, self.cells)
 
     @property
-    def gaps(self) -> bool:
+    def gaps(self):
         return self.cells.size < len(reach(self.cells))
 
 
-def arranged(shape: tuple[int, ...]) -> Cells:
+def arranged(shape):
     return np.arange(int(np.prod(shape))).reshape(shape)
 
 
-def shown(index: tuple[Any, ...]) -> str:
+def shown(index):
     """Return an index as source code."""
 
-    def one(entry: Any) -> str:
+    def one(entry):
         if not isinstance(entry, slice):
             return str(entry)
         start, stop, step = (
@@ -146,19 +145,19 @@ def shown(index: tuple[Any, ...]) -> str:
     return ", ".join(map(one, index))
 
 
-def array_of(loan: Loan) -> Any:
+def array_of(loan):
     """Return the NumPy array over a loan, or an object that can be used like it."""
     return loan.array if isinstance(loan.array, (np.ndarray, Lent)) else loan.array.numpy()
 
 
-def may_write(array: Any) -> bool | None:
+def may_write(array):
     """Tell whether a borrowed array is writable; None if its library has no read-only arrays."""
-    writeable: bool = array.flags.writeable
+    writeable = array.flags.writeable
     return None if isinstance(array, Lent) and not isinstance(array, Late) else writeable
 
 
 # Operations that change a Blob: their intents, and the new elements from those before.
-OPERATIONS: dict[str, tuple[str, Callable[[Any], object], Callable[[Any], Any]]] = {
+OPERATIONS = {
     "{} += 3": ("mutable", lambda v: v.__iadd__(3), lambda x: x + 3),
     "np.multiply({0}, 2, out={0})": (
         "mutable",
@@ -175,11 +174,7 @@ STARTS = sorted(
     {state.steps for state in STATES if not {"expose", "evict"} & set(state.steps.split())} | {""}
 )
 # What is open during a program.
-DURING: tuple[Callable[[], AbstractContextManager[object]], ...] = (
-    nullcontext,
-    record_transfers,
-    lambda: max_transfers(bytes=1 << 60),
-)
+DURING = (nullcontext, record_transfers, lambda: max_transfers(bytes=1 << 60))
 
 
 # --- one program ----------------------------------------------------------------------------------
@@ -215,7 +210,7 @@ class Program:
         write_borrow write_borrow push prefetch adopt share resize write_outside promise
     """.split()
 
-    def __init__(self, number: int, device: Simulated | Cuda, sides: Sequence[str]) -> None:
+    def __init__(self, number, device, sides):
         self.random = random.Random(number)  # noqa: S311  # programs, not secrets
         self.device = device
         self.controls = device.controls
@@ -228,12 +223,12 @@ class Program:
             syncblob.simulated(1).reset_counts()
         # How often an access is logged. A log ends all shortcuts, so some programs have none.
         self.logged = self.random.choice((0.0, 0.5))
-        self.trace: list[str] = []
+        self.trace = []
         self.written = 1000
         self.lines = self.views = 0
-        self.sources: dict[Memory, Source] = {}
-        self.outside: dict[Memory, Any] = {}
-        self.ended: list[Loan] = []
+        self.sources = {}
+        self.outside = {}
+        self.ended = []
         self.pushing = False
         self.moved = dict.fromkeys(DIRECTIONS, 0)
         if isinstance(device, Simulated) and device.accelerator.used_nbytes:
@@ -244,7 +239,7 @@ class Program:
             device.controls.reset_counts()
         self.parts = [self.made("a"), self.made("b")]
 
-    def run(self, steps: int = STEPS) -> None:
+    def run(self, steps=STEPS):
         try:
             for _ in range(self.random.randint(0, 4) if "view" in self.moves else 0):
                 self.view()
@@ -270,7 +265,7 @@ class Program:
             self.all_controls[-1].delay = 0.0
             self.device.close()
 
-    def bring(self, part: Part, steps: str) -> None:
+    def bring(self, part, steps):
         """Bring a Blob into a state of the benchmark by its steps, unless one of them fails."""
         for step in steps.split(", ") if steps else ():
             verb, side, *piece = step.split()
@@ -294,27 +289,27 @@ class Program:
 
     # --- making Blobs and choosing parts ---------------------------------------------------------
 
-    def note(self, text: str) -> None:
+    def note(self, text):
         self.trace.append(text)
 
-    def chance(self, probability: float) -> bool:
+    def chance(self, probability):
         return self.random.random() < probability
 
-    def fresh(self, cells: Cells) -> Any:
+    def fresh(self, cells):
         """Return new values, all different from earlier ones, in the shape of some elements."""
         self.written += cells.size
         return np.arange(self.written - cells.size, self.written, dtype=np.int32).reshape(
             cells.shape
         )
 
-    def shape(self, most: int = 12) -> tuple[int, ...]:
+    def shape(self, most=12):
         """Return a shape of 1 to `most` elements."""
         if self.chance(0.5) or most < 4:
             return (self.random.randint(1, most),)
         rows = self.random.randint(2, most // 2)
         return (rows, self.random.randint(1, most // rows))
 
-    def made(self, name: str) -> Part:
+    def made(self, name):
         """Make a Blob that is not a view."""
         cells = arranged(self.shape())
         kind = self.random.choice(("new", "new", "new", "source", "reader", "outside"))
@@ -346,27 +341,27 @@ class Program:
             )
         return Part(name, blob, memory, cells, device, base=True)
 
-    def part(self, *, empty: bool = True) -> Part:
+    def part(self, *, empty=True):
         """Choose a Blob or, more often, a view."""
         views = self.parts[2:] if self.chance(0.6) else []
         found = [part for part in views or self.parts if empty or part.cells.size]
         return self.random.choice(found or self.parts[:2])
 
-    def base(self) -> Part:
+    def base(self):
         return self.random.choice(self.parts[:2])
 
-    def side(self) -> str:
+    def side(self):
         return self.random.choice(self.sides)
 
-    def parts_of(self, memory: Memory) -> list[Part]:
+    def parts_of(self, memory):
         return [part for part in self.parts if part.memory is memory]
 
-    def memories(self) -> list[Memory]:
+    def memories(self):
         return list({id(part.memory): part.memory for part in self.parts}.values())
 
     # --- comparisons -----------------------------------------------------------------------------
 
-    def check(self) -> None:
+    def check(self):
         """Compare everything that can be seen without a transfer."""
         for part in self.parts:
             assert str(part.blob.device) == self.places[part.device], f"the device of {part.name}"
@@ -396,7 +391,7 @@ class Program:
         if not self.pushing or self.chance(0.5):
             self.check_moved()
 
-    def check_moved(self) -> None:
+    def check_moved(self):
         """Compare the number of bytes copied so far."""
         if self.pushing:
             self.synchronize()
@@ -404,19 +399,19 @@ class Program:
         moved = self.quantity()
         assert moved == self.moved, f"moved {moved}, must be {self.moved}"
 
-    def synchronize(self) -> None:
+    def synchronize(self):
         for controls in self.all_controls:
             controls.synchronize()
 
-    def quantity(self) -> dict[str, int]:
+    def quantity(self):
         """Return the bytes copied in each direction."""
         names = ("uploaded_bytes", "downloaded_bytes", "peer_bytes")
         totals = [sum(getattr(each, name, 0) for each in self.all_controls) for name in names]
         return dict(zip(DIRECTIONS, totals, strict=True))
 
-    def seen(self, memory: Memory) -> dict[int, frozenset[str]]:
+    def seen(self, memory):
         """Return the holders of each element that Blobs and views reach."""
-        found: dict[int, frozenset[str]] = {}
+        found = {}
         for part in self.parts_of(memory):
             for index in np.ndindex(part.cells.shape):
                 element = int(part.cells[index])
@@ -425,7 +420,7 @@ class Program:
                     found[element] = self.holders_of(one)
         return found
 
-    def holders_of(self, one: Any) -> frozenset[str]:
+    def holders_of(self, one):
         """Return the sides that hold an element, as the heads for each accelerator tell."""
         holders = NOBODY
         for side in self.sides[1:]:
@@ -437,14 +432,12 @@ class Program:
             }.get(seen.head, NOBODY)
         return holders
 
-    def reachable(self, memory: Memory, elements: Any) -> bool:
+    def reachable(self, memory, elements):
         """Tell whether `seen` would return all these elements."""
         cells = {int(cell) for part in self.parts_of(memory) for cell in part.cells.ravel()}
         return cells.issuperset(elements)
 
-    def accept(
-        self, memory: Memory, allowed: Callable[[int], tuple[frozenset[str], ...]]
-    ) -> list[int]:
+    def accept(self, memory, allowed):
         """Take over the holders that the specification leaves open; return the changed elements."""
         changed = []
         for element, holders in self.seen(memory).items():
@@ -454,7 +447,7 @@ class Program:
                 changed.append(element)
         return changed
 
-    def check_warnings(self, caught: Any, left: list[Loan]) -> None:
+    def check_warnings(self, caught, left):
         """Compare the aliases that a warning names with those that become stale."""
         found = [warning.category for warning in caught]
         assert found == [StaleAliasWarning] * bool(left), [str(w.message) for w in caught]
@@ -468,9 +461,9 @@ class Program:
         assert lines <= expected, f"{text} names others than {expected}"
         assert count == len(expected), f"{text} names {count} of {expected}"
 
-    def check_journal(self, log: Any, plan: Plan) -> None:
+    def check_journal(self, log, plan):
         """Compare the journal with the copies that were needed: these, once and in order."""
-        moved: dict[str, list[int]] = {direction: [] for direction in DIRECTIONS}
+        moved = {direction: [] for direction in DIRECTIONS}
         for entry in log:
             assert entry.offset % ITEMSIZE == entry.nbytes % ITEMSIZE == 0
             last = entry.offset + entry.nbytes
@@ -483,9 +476,7 @@ class Program:
             more = len(log) - count
             assert 0 <= more <= self.most_windows, f"{len(log)} copies of {plan.copied}"
 
-    def check_asked(
-        self, memory: Memory, side: str, filled: list[int], before: tuple[int, int]
-    ) -> None:
+    def check_asked(self, memory, side, filled, before):
         """Compare what was requested from a source with what had to come from it."""
         source = self.sources.get(memory)
         if source is None:
@@ -498,13 +489,13 @@ class Program:
             # The result of a call may be kept, so that it is not requested again.
             assert filled or not calls, f"{calls} calls for nothing"
 
-    def asked(self, memory: Memory) -> tuple[int, int]:
+    def asked(self, memory):
         source = self.sources.get(memory)
         return (0, 0) if source is None else (len(source.asked), source.calls)
 
     # --- accesses --------------------------------------------------------------------------------
 
-    def announced(self, action: Callable[[], Any], left: list[Loan]) -> tuple[bool, Any]:
+    def announced(self, action, left):
         """Do an action. If it makes aliases stale, it warns, or raises and changes nothing.
 
         Returns whether it was done, and its result.
@@ -519,7 +510,7 @@ class Program:
         self.check_warnings(caught, left)
         return True, result
 
-    def use(self, part: Part, name: str, plan: Plan, action: Callable[[], Any]) -> tuple[bool, Any]:
+    def use(self, part, name, plan, action):
         """Make a planned access, and compare its effects with the plan.
 
         Returns whether it was done, and its result.
@@ -544,7 +535,7 @@ class Program:
                 memory.holders = [frozenset({plan.side})] * memory.size
         return True, result if plan.side == CPU else self.device.seen(result)
 
-    def done(self, part: Part, name: str, plan: Plan) -> None:
+    def done(self, part, name, plan):
         """Record an access in the model."""
         self.end(plan.revoked)
         part.memory.commit(plan)
@@ -553,12 +544,12 @@ class Program:
         for direction, elements in plan.moved(pushed=pushed).items():
             self.moved[direction] += len(elements) * ITEMSIZE
 
-    def end(self, loans: Iterable[Loan]) -> None:
+    def end(self, loans):
         """Keep a few borrows that have lost their permission; aliases must be able to die."""
         self.ended += [loan for loan in loans if not loan.line]
         del self.ended[:-MOST_BORROWS]
 
-    def read(self, part: Part, side: str) -> None:
+    def read(self, part, side):
         access = accessor(side, "const")
         plan = part.plan(side, "const")
         self.note(f"{part.name}.{access}() of {side}")
@@ -567,7 +558,7 @@ class Program:
             self.compare(part, array)
             assert not may_write(array)
 
-    def compare(self, part: Part, array: Any, cells: Cells | None = None) -> None:
+    def compare(self, part, array, cells=None):
         cells = part.cells if cells is None else cells
         expected = np.array(part.memory.values, int)[cells]
         assert np.asarray(array).shape == cells.shape
@@ -575,17 +566,17 @@ class Program:
             f"saw {np.asarray(array).tolist()}, the newest is {expected.tolist()}"
         )
 
-    def store(self, memory: Memory, array: Any, cells: Cells) -> None:
+    def store(self, memory, array, cells):
         array[...] = values = self.fresh(cells)
         for element, value in zip(cells.ravel().tolist(), values.ravel().tolist(), strict=True):
             memory.values[element] = value
 
-    def access(self) -> None:
+    def access(self):
         """Get a borrow or a const array."""
         intent = self.random.choice(("const", "mutable", "overwrite"))
         self.access_of(self.part(), self.side(), intent)
 
-    def access_of(self, part: Part, side: str, intent: str) -> None:
+    def access_of(self, part, side, intent):
         name = accessor(side, intent)
         plan = part.plan(side, intent)
         action = getattr(part.reached(side), name)
@@ -614,7 +605,7 @@ class Program:
             self.note("    and write")
             self.store(memory, array, part.cells)
 
-    def write_borrow(self) -> None:
+    def write_borrow(self):
         """Write through a borrow that is still writable."""
         memory = self.part().memory
         if memory.borrows:
@@ -623,7 +614,7 @@ class Program:
             assert np.array_equal(loan.array, np.array(memory.values, int)[loan.cells])
             self.store(memory, loan.array, loan.cells)
 
-    def assign(self) -> None:
+    def assign(self):
         """Assign a number to all of a Blob or view: an overwrite on its device.
 
         It covers the indexed elements, even of a Blob that is not a view.
@@ -637,7 +628,7 @@ class Program:
             for element in part.cells.ravel().tolist():
                 part.memory.values[element] = value
 
-    def computing(self) -> Part | None:
+    def computing(self):
         """Choose a part of which each access is of its elements, on a device that computes."""
         part = self.part(empty=False)
         if not (self.device.computes or part.device == CPU):
@@ -651,7 +642,7 @@ class Program:
         )
         return None if any(sticky) else part
 
-    def operate(self) -> None:
+    def operate(self):
         """Change a Blob or view on its device by an operator or a function."""
         part = self.computing()
         if part is None:
@@ -666,7 +657,7 @@ class Program:
             values[part.cells] = expect(values[part.cells])
             part.memory.values[:] = values.tolist()
 
-    def result(self) -> None:
+    def result(self):
         """Compute a new Blob, which reads on its device."""
         part = self.computing()
         if part is not None:
@@ -679,9 +670,7 @@ class Program:
 
     # --- failures --------------------------------------------------------------------------------
 
-    def fail(
-        self, part: Part, plan: Plan, action: Callable[[], Any], *, push: bool = False
-    ) -> None:
+    def fail(self, part, plan, action, *, push=False):
         """Make a copy of an access fail: copies that succeeded may count, the rest is unchanged."""
         memory = part.memory
         if not self.reachable(memory, plan.hull) or self.controls_of(plan) is None:
@@ -721,7 +710,7 @@ class Program:
             for loan in plan.revoked:
                 loan.writeable = loan.array.flags.writeable
 
-        def allowed(element: int) -> tuple[frozenset[str], ...]:
+        def allowed(element):
             if element in plan.stale:
                 return (memory.joined(element, plan.side),)
             return (frozenset({plan.side}),) if element in plan.filled else ()
@@ -738,7 +727,7 @@ class Program:
         self.end(ended)
         memory.take_back(ended)
 
-    def controls_of(self, plan: Plan) -> Any:
+    def controls_of(self, plan):
         """Return what makes the copies of an access fail: that of one device; None if of two.
 
         That is the device that the bytes go to; of a download, the one that they come from.
@@ -748,7 +737,7 @@ class Program:
             devices = {GPU if GPU in plan.before[element] else FAR for element in plan.copied}
         return self.all_controls[FAR in devices] if len(devices) == 1 else None
 
-    def starve(self, part: Part, name: str, plan: Plan, action: Callable[[], Any]) -> None:
+    def starve(self, part, name, plan, action):
         """Make the allocations of an access fail, if it makes any."""
         self.note("    with no memory for buffers")
         self.check_moved()
@@ -765,11 +754,11 @@ class Program:
 
     # --- private reads ---------------------------------------------------------------------------
 
-    def private(self) -> None:
+    def private(self):
         """Read numbers or text: this copies only the elements shown, and no side holds more."""
         part = self.part(empty=False)
         blob, cells, memory = part.blob, part.cells, part.memory
-        kinds: dict[str, Callable[[], Any]] = {"str({})": lambda: str(blob)}
+        kinds = {"str({})": lambda: str(blob)}
         if cells.size == 1:
             kinds["{}.item()"] = blob.item
         if not cells.ndim:
@@ -819,9 +808,7 @@ class Program:
             assert np.array_equal(result, expected), f"saw {result}, the newest is {expected}"
         self.look_after_private(memory, elements, asked)
 
-    def look_after_private(
-        self, memory: Memory, elements: set[int], asked: tuple[int, int]
-    ) -> None:
+    def look_after_private(self, memory, elements, asked):
         """Accept that the host may now hold elements that no side held: this is not specified."""
         unheld = {element for element in elements if not memory.holders[element]}
         first = memory.untouched
@@ -837,10 +824,10 @@ class Program:
             cells = np.array(sorted(unheld))
             assert set(source.asked[asked[0] :]) <= set(reach(cells))
 
-    def tolist(self) -> None:
+    def tolist(self):
         """Read all of a dense part, or apply `np.asarray` to any: a const access on the host."""
         part = self.part(empty=False)
-        kinds: dict[str, Callable[[Any], Any]] = {"np.asarray({})": np.asarray}
+        kinds = {"np.asarray({})": np.asarray}
         if not part.gaps:
             kinds |= {"{}.tolist()": lambda blob: blob.tolist(), "np.array({})": np.array}
         kind = self.random.choice(list(kinds))
@@ -851,8 +838,8 @@ class Program:
 
     # --- views -----------------------------------------------------------------------------------
 
-    def index(self, shape: tuple[int, ...]) -> tuple[Any, ...]:
-        entries: list[Any] = []
+    def index(self, shape):
+        entries = []
         for length in shape:
             kind = self.random.choice(("all", "range", "range", "range", "step", "one"))
             start = self.random.randint(0, length)
@@ -869,7 +856,7 @@ class Program:
                 entries.append(slice(None))
         return tuple(entries)
 
-    def view(self) -> None:
+    def view(self):
         """Make a view, of a Blob or of a view."""
         part = self.random.choice([*self.parts, *self.parts[:2]])
         if not part.cells.ndim:
@@ -893,16 +880,16 @@ class Program:
         if len(self.parts) > MOST_PARTS:
             self.forget(2)
 
-    def drop_view(self) -> None:
+    def drop_view(self):
         if len(self.parts) > 2:
             self.forget(self.random.randrange(2, len(self.parts)))
 
-    def forget(self, place: int) -> None:
+    def forget(self, place):
         part = self.parts.pop(place)
         self.note(f"del {part.name}")
         self.leave(part.memory)
 
-    def replaced(self, memory: Memory) -> None:
+    def replaced(self, memory):
         """End the loans of a memory that a Blob has left."""
         self.end(memory.borrows)
         memory.borrows.clear()
@@ -910,7 +897,7 @@ class Program:
             alias.writeable = alias.writeable and not alias.revocable
         self.leave(memory)
 
-    def leave(self, memory: Memory) -> None:
+    def leave(self, memory):
         """Forget the loans of a memory that no Blob uses any more."""
         if not self.parts_of(memory):
             memory.borrows.clear()
@@ -918,7 +905,7 @@ class Program:
 
     # --- aliases ---------------------------------------------------------------------------------
 
-    def make_alias(self, part: Part | None = None, side: str = "") -> None:
+    def make_alias(self, part=None, side=""):
         part, side = part or self.part(), side or self.side()
         memory = part.memory
         how = self.random.choice(list(CONSUMERS))
@@ -946,7 +933,7 @@ class Program:
         self.lines += 1
         line = self.lines
 
-        def take() -> Any:
+        def take():
             return consumer(how, line)(lender)
 
         if plan.copied and self.chance(0.1):
@@ -968,7 +955,7 @@ class Program:
             memory.aliases.pop(0)
             self.note("    and drop the oldest")
 
-    def an_alias(self) -> tuple[Memory, Loan] | tuple[None, None]:
+    def an_alias(self):
         memory = self.part().memory
         if not memory.aliases:
             return None, None
@@ -978,7 +965,7 @@ class Program:
             self.synchronize()
         return memory, alias
 
-    def write_alias(self) -> None:
+    def write_alias(self):
         """Write through an alias where its side is newest; other elements are not seen."""
         memory, alias = self.an_alias()
         if memory is None or alias is None:
@@ -999,7 +986,7 @@ class Program:
             elif lost:
                 array[index] = -1
 
-    def read_alias(self) -> None:
+    def read_alias(self):
         memory, alias = self.an_alias()
         if memory is None or alias is None:
             return
@@ -1010,7 +997,7 @@ class Program:
             if memory.shows(alias, element):
                 assert int(array[index]) == memory.values[element], f"[{element}] through the alias"
 
-    def slice_alias(self) -> None:
+    def slice_alias(self):
         """Keep a part of an alias and drop the whole."""
         memory, alias = self.an_alias()
         if memory is None or alias is None or not alias.cells.ndim or alias.cells.shape[0] < 2:
@@ -1020,7 +1007,7 @@ class Program:
         # The slice has its own write permission, which is never revoked.
         alias.revocable = False
 
-    def drop_alias(self) -> None:
+    def drop_alias(self):
         memory, alias = self.an_alias()
         if memory is None or alias is None:
             return
@@ -1031,7 +1018,7 @@ class Program:
             del alias
             in_threads(cell.clear)
 
-    def write_outside(self) -> None:
+    def write_outside(self):
         """Write into an array adopted by `asarray`, where the host is exposed and alone newest."""
         memory = self.base().memory
         array = self.outside.get(memory)
@@ -1050,7 +1037,7 @@ class Program:
                 value = int(self.fresh(np.zeros(1))[0])
                 array[index] = memory.values[int(cells[index])] = value
 
-    def promise(self) -> None:
+    def promise(self):
         part = self.part(empty=False)
         if any(part.memory.exposed.values()):
             self.note(f"{part.name}.assume_unaliased()")
@@ -1060,7 +1047,7 @@ class Program:
 
     # --- asynchronous uploads --------------------------------------------------------------------
 
-    def push(self, part: Part | None = None) -> None:
+    def push(self, part=None):
         part = part or self.part(empty=False)
         memory = part.memory
         self.note(f"{part.name}.async_gpu_push()")
@@ -1077,7 +1064,7 @@ class Program:
         else:
             self.start(part, "async_gpu_push", plan)
 
-    def start(self, part: Part, name: str, plan: Plan) -> None:
+    def start(self, part, name, plan):
         memory = part.memory
         # A host alias may write before the upload arrives. Whether it then counts is not specified.
         mine = {element for element in plan.stale if plan.after[element] == {plan.side}}
@@ -1091,7 +1078,7 @@ class Program:
         self.use(part, name, plan, getattr(part.blob, name))
         self.accept(memory, lambda element: (before[element],) if element in mine else ())
 
-    def prefetch(self) -> None:
+    def prefetch(self):
         part = self.part(empty=False)
         plan = part.plan(part.device, "const")
         if plan.filled or plan.zeroed:
@@ -1103,7 +1090,7 @@ class Program:
 
     # --- evictions -------------------------------------------------------------------------------
 
-    def press(self) -> None:
+    def press(self):
         """Let another Blob need all of the accelerator, which gives up what nobody sees."""
         device = self.device.accelerator
         if not isinstance(self.device, Simulated):
@@ -1139,7 +1126,7 @@ class Program:
 
     # --- whole Blobs -----------------------------------------------------------------------------
 
-    def adopt(self) -> None:
+    def adopt(self):
         base, side = self.base(), self.side()
         memory = base.memory
         values = self.fresh(base.cells)
@@ -1162,11 +1149,11 @@ class Program:
             memory.values = values.ravel().tolist()
             self.outside.pop(memory, None)
 
-    def adopted(self, memory: Memory, side: str) -> None:
+    def adopted(self, memory, side):
         """Record that a side was replaced."""
         memory.adopt(side)
 
-    def share(self) -> None:
+    def share(self):
         one, other = self.parts[:2]
         if self.chance(0.5):
             one, other = other, one
@@ -1178,7 +1165,7 @@ class Program:
             old, one.memory = one.memory, other.memory
             self.replaced(old)
 
-    def resize(self) -> None:
+    def resize(self):
         base = self.base()
         memory = base.memory
         if self.chance(0.3):
@@ -1208,44 +1195,44 @@ class SharedProgram(Program):
 
     moves = (*Program.moves, *["operate", "result", "look"] * 3)
 
-    def __init__(self, number: int, device: Simulated | Cuda, sides: Sequence[str]) -> None:
-        self.late: list[tuple[Any, Any]] = []
+    def __init__(self, number, device, sides):
+        self.late = []
         super().__init__(number, device, sides)
 
-    def settle(self) -> None:
+    def settle(self):
         if Lent.wrote:
             self.synchronize()
         Lent.wrote = False
 
-    def an_alias(self) -> tuple[Memory, Loan] | tuple[None, None]:
+    def an_alias(self):
         self.settle()
         return super().an_alias()
 
-    def write_borrow(self) -> None:
+    def write_borrow(self):
         self.settle()
         super().write_borrow()
 
-    def write_outside(self) -> None:
+    def write_outside(self):
         self.settle()
         super().write_outside()
 
-    def start(self, part: Part, name: str, plan: Plan) -> None:
+    def start(self, part, name, plan):
         delay = self.controls.delay
         super().start(part, name, plan)
         self.controls.delay = delay
 
-    def fail(self, part: Part, plan: Plan, *_: Any, **_push: Any) -> None:
+    def fail(self, part, plan, *_, **_push):
         """No copy can fail: there is none."""
         self.start(part, "async_gpu_push", plan)
 
-    def press(self) -> None:
+    def press(self):
         """Nothing leaves a memory that is shared."""
 
-    def computing(self) -> Part | None:
+    def computing(self):
         part = self.part(empty=False)
         return part if self.device.computes or part.device == CPU else None
 
-    def result(self) -> None:
+    def result(self):
         """Compute a new Blob, and look at it later: its operand may be written meanwhile."""
         part = self.computing()
         if part is not None:
@@ -1255,14 +1242,14 @@ class SharedProgram(Program):
             if done:
                 self.late.append((result, np.array(part.memory.values, int)[part.cells]))
 
-    def look(self) -> None:
+    def look(self):
         self.note("look at the results")
         for result, expected in self.late:
             found = result.cpu_data()
             assert np.array_equal(found, expected), f"computed {found}, must be {expected}"
         self.late.clear()
 
-    def run(self, steps: int = STEPS) -> None:
+    def run(self, steps=STEPS):
         super().run(steps)
         self.look()
         assert not any(self.quantity().values())
@@ -1282,15 +1269,15 @@ class WindowProgram(Program):
 
     moves = (*Program.moves, *["walk"] * 6, "evict")
 
-    def __init__(self, number: int, device: Simulated | Cuda, sides: Sequence[str]) -> None:
+    def __init__(self, number, device, sides):
         super().__init__(number, device, sides)
         # The window under each borrow.
-        self.windows: dict[Loan, Any] = {}
+        self.windows = {}
         # The parts that `walk` has made of each Blob.
-        self.rows: dict[tuple[Any, ...], list[Part]] = {}
+        self.rows = {}
         self.count = self.random.randint(1, 4)
 
-    def run(self, steps: int = STEPS) -> None:
+    def run(self, steps=STEPS):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(windows, "_WHOLE", 0)
             patch.setattr(windows, "_MOST", 2.0)
@@ -1299,21 +1286,21 @@ class WindowProgram(Program):
             self.touch()
             super().run(steps)
 
-    def touch(self) -> None:
+    def touch(self):
         for base in self.parts[:2]:
             if base.memory.untouched:
                 self.read(base, CPU)
 
-    def resize(self) -> None:
+    def resize(self):
         self.rows.clear()
         super().resize()
         self.touch()
 
-    def share(self) -> None:
+    def share(self):
         self.rows.clear()
         super().share()
 
-    def check(self) -> None:
+    def check(self):
         for memory, real in {part.memory: part.blob.memory for part in self.parts}.items():
             for loan in memory.borrows:
                 if loan.side == CPU:
@@ -1327,7 +1314,7 @@ class WindowProgram(Program):
             memory.take_back(())
         super().check()
 
-    def unless_lent(self, action: Callable[[], Any]) -> Any:
+    def unless_lent(self, action):
         """Do an action, unless a window would have to move from under an alias."""
         try:
             return action()
@@ -1337,17 +1324,16 @@ class WindowProgram(Program):
             self.note("    stopped by an alias of a window")
             return False, None
 
-    def announced(self, action: Callable[[], Any], left: list[Loan]) -> tuple[bool, Any]:
-        found: tuple[bool, Any] = self.unless_lent(partial(super().announced, action, left))
-        return found
+    def announced(self, action, left):
+        return self.unless_lent(partial(super().announced, action, left))
 
-    def fail(self, *args: Any, **keywords: Any) -> None:
+    def fail(self, *args, **keywords):
         self.unless_lent(partial(super().fail, *args, **keywords))
 
-    def starve(self, *args: Any) -> None:
+    def starve(self, *args):
         self.unless_lent(partial(super().starve, *args))
 
-    def walk(self) -> None:
+    def walk(self):
         """Read the parts of a Blob on its accelerator, in windows, and use all on the host."""
         base, count = self.base(), self.count
         if not base.cells.ndim:
@@ -1374,7 +1360,7 @@ class WindowProgram(Program):
                 self.access_of(base, CPU, intent)
                 self.check()
 
-    def evict(self) -> None:
+    def evict(self):
         """Free the accelerator's buffers of a Blob."""
         base = self.base()
         memory, side = base.memory, base.accelerator
@@ -1396,24 +1382,24 @@ class WindowProgram(Program):
 # --- many programs --------------------------------------------------------------------------------
 
 
-def some(numbers: range, device: type[Simulated | Cuda]) -> range:
+def some(numbers, device):
     """Return all numbers, or fewer on CUDA devices, where programs take longer."""
     return numbers if device is Simulated else numbers[::4]
 
 
-def fill(device: str, nbytes: int) -> None:
+def fill(device, nbytes):
     """Allocate a Blob on a device, if there is room without a wait."""
     with suppress(MemoryError):
         attempt(Blob(nbytes, "uint8", device=device).gpu_data)
 
 
-def accessor(side: str, intent: str) -> str:
+def accessor(side, intent):
     """Return the name of the method for an access."""
     return f"{'' if intent == 'const' else intent + '_'}{'cpu' if side == CPU else 'gpu'}_data"
 
 
 @tiers.programs(100, 1500, variable="SYNCBLOB_PROGRAMS")
-def test_programs_over_three_homes(numbers: range, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_programs_over_three_homes(numbers, monkeypatch):
     monkeypatch.setattr(changes, "SMALL", 0)
     consumer.cache_clear()
     run_programs(lambda number: Program(number, Simulated(), (CPU, GPU, FAR)), numbers)
@@ -1421,9 +1407,7 @@ def test_programs_over_three_homes(numbers: range, monkeypatch: pytest.MonkeyPat
 
 @tiers.programs(200, 600, variable="SYNCBLOB_PROGRAMS")
 @pytest.mark.parametrize("sides", [(CPU, GPU), (CPU, GPU, FAR)], ids=["two homes", "three"])
-def test_programs_with_windows(
-    numbers: range, sides: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_programs_with_windows(numbers, sides, monkeypatch):
     monkeypatch.setattr(changes, "SMALL", 0)
     consumer.cache_clear()
     run_programs(lambda number: WindowProgram(number, Simulated(), sides), numbers)
@@ -1432,12 +1416,8 @@ def test_programs_with_windows(
 @pytest.mark.parametrize("small", [False, True], ids=["exact", "small"])
 @tiers.programs(200, 1000, variable="SYNCBLOB_PROGRAMS")
 def test_no_program_sees_old_values_moves_too_much_or_loses_a_write_unannounced(
-    numbers: range,
-    program_device: type[Simulated | Cuda],
-    monkeypatch: pytest.MonkeyPatch,
-    *,
-    small: bool,
-) -> None:
+    numbers, program_device, monkeypatch, *, small
+):
     monkeypatch.setattr(changes, "SMALL", SMALL if small else 0)
     monkeypatch.setattr(region_model, "SMALL", small)
     consumer.cache_clear()
@@ -1450,9 +1430,7 @@ def test_no_program_sees_old_values_moves_too_much_or_loses_a_write_unannounced(
 
 
 @tiers.programs(60, 1200, variable="SYNCBLOB_PROGRAMS")
-def test_no_program_in_shared_memory_lacks_a_wait_or_copies(
-    numbers: range, shared_device: type[Shared | Sycl], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_program_in_shared_memory_lacks_a_wait_or_copies(numbers, shared_device, monkeypatch):
     monkeypatch.setattr(changes, "SMALL", 0)
     monkeypatch.setattr(region_model, "ONE", True)
     consumer.cache_clear()
@@ -1461,8 +1439,8 @@ def test_no_program_in_shared_memory_lacks_a_wait_or_copies(
 
 @tiers.programs(40, 400, variable="SYNCBLOB_PROGRAMS")
 def test_no_program_in_memory_shared_with_cuda_lacks_a_wait_or_copies(
-    numbers: range, shared_cuda: type[SharedCuda], monkeypatch: pytest.MonkeyPatch
-) -> None:
+    numbers, shared_cuda, monkeypatch
+):
     monkeypatch.setattr(changes, "SMALL", 0)
     monkeypatch.setattr(region_model, "ONE", True)
     consumer.cache_clear()
@@ -1472,9 +1450,9 @@ def test_no_program_in_memory_shared_with_cuda_lacks_a_wait_or_copies(
 # --- pushes, many pieces, threads and processes ---------------------------------------------------
 
 
-def count_up(kind: str, side: str, mine: Any, theirs: Any) -> list[Any]:
+def count_up(kind, side, mine, theirs):
     """Increment a view on one side, as a thread that knows of no other; return what went wrong."""
-    found: list[Any] = []
+    found = []
     alias = np.asarray(getattr(mine, side)) if kind == "aliases" else None
     look = OTHER[side] if kind in ("aliases", "traffic") else side
     for turn in range(ROUNDS):
@@ -1493,7 +1471,7 @@ def count_up(kind: str, side: str, mine: Any, theirs: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize("kind", ["plain", "gaps", "aliases", "traffic"])
-def test_two_threads_on_two_sides_lose_nothing(simulated: SimulatedBackend, kind: str) -> None:
+def test_two_threads_on_two_sides_lose_nothing(simulated, kind):
     blob = Blob((9, 5), "int32", device="simulated")
     if kind == "gaps":
         halves = {CPU: blob[:4, 1:4], GPU: blob[4:, ::2]}

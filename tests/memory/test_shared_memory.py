@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 from devices import SHARED
 from in_threads import in_threads
+from made_blobs import filled
+from other_processes import forked
 
 import syncblob
 from syncblob import Blob, Head, memory_kind, record_transfers, set_memory_kind
@@ -29,9 +31,7 @@ def device(shared_device):
 
 @pytest.fixture
 def blob(device):
-    made = Blob(N, "int32", device=device.name)
-    made.mutable_cpu_data()[...] = 1
-    return made
+    return filled(1, N, "int32", device=device.name)
 
 
 def on_device(device, array, value):
@@ -300,13 +300,10 @@ def test_two_threads_use_two_parts_on_two_sides(blob):
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs a fork")
 def test_a_child_has_what_was_written_before_the_fork(blob, device):
     on_device(device, blob.mutable_gpu_data(), 6)
-    child = os.fork()
-    if not child:
-        try:
-            right = (blob.cpu_data() == 6).all()
-            blob.mutable_cpu_data()[...] = 7
-        except BaseException:  # noqa: BLE001  # reported by the status
-            os._exit(2)
-        os._exit(0 if right else 1)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+    def work():
+        assert (blob.cpu_data() == 6).all()
+        blob.mutable_cpu_data()[...] = 7
+
+    forked(work)
     assert (blob.cpu_data() == 6).all()

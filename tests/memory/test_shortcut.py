@@ -3,10 +3,12 @@
 import operator
 import weakref
 from contextlib import nullcontext
+from functools import partial
 
 import numpy as np
 import pytest
 from in_threads import in_threads
+from made_blobs import READS, memory_on
 
 import syncblob
 from syncblob import Blob, Head, SyncedMemory, record_transfers, verified_const
@@ -20,18 +22,9 @@ from syncblob.memory.state_machine import Spans
 
 NBYTES = 8
 WHOLE = Layout.raw(NBYTES)
-READS = {Side.HOST: "cpu_data", Side.ACCELERATOR: "gpu_data"}
+used = partial(memory_on, both_sides=True)
 CONST, MUTABLE, OVERWRITE = Access
 COPIES = {Side.HOST: "download", Side.ACCELERATOR: "upload"}
-
-
-def used(side, *, both_sides=True):
-    """Make a memory that was written on one side, perhaps after a use of the other."""
-    memory = SyncedMemory(NBYTES, device="simulated")
-    if both_sides:
-        getattr(memory, READS[Side(1 - side)])()
-    getattr(memory, f"mutable_{READS[side]}")()[:] = 1
-    return memory
 
 
 def usable(memory, side, layout=WHOLE):

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from made_blobs import READS, memory_on
 
 import syncblob
 from syncblob import Blob, SyncedMemory, verified_const
@@ -14,15 +15,6 @@ scipy_linalg = pytest.importorskip("scipy.linalg")
 
 CONST, MUTABLE, OVERWRITE = Access
 PART = Layout.raw(8, 16)
-READS = {Side.HOST: "cpu_data", Side.ACCELERATOR: "gpu_data"}
-
-
-def newest_on(side, nbytes=64):
-    """Make a memory that was used on both sides, and then written on one of them."""
-    memory = SyncedMemory(nbytes, device="simulated")
-    getattr(memory, READS[Side(1 - side)])()
-    getattr(memory, f"mutable_{READS[side]}")()[:] = np.arange(nbytes) % 251
-    return memory
 
 
 @pytest.mark.parametrize("nbytes", [SMALL, SMALL + 1])
@@ -32,7 +24,7 @@ def test_only_a_small_memory_is_brought_whole(nbytes, simulated):
         lambda memory: memory.array(Side.HOST, CONST, Layout.raw(8, SMALL - 8), "use"),
         lambda memory: memory.prefetch(Side.HOST, PART.start, PART.stop),
     ):
-        memory = newest_on(Side.ACCELERATOR, nbytes)
+        memory = memory_on(Side.ACCELERATOR, 1, nbytes, both_sides=True)
         simulated.reset_counts()
         read(memory)
         simulated.synchronize()
@@ -41,7 +33,7 @@ def test_only_a_small_memory_is_brought_whole(nbytes, simulated):
 
 @pytest.mark.parametrize("side", Side)
 def test_under_watch_the_rest_of_a_const_export_may_come_along(side):
-    memory = newest_on(side)
+    memory = memory_on(side, 1, 64, both_sides=True)
     with verified_const():
         export = memory.export(side, CONST, Layout.raw(64), "use", "NumPy")
         getattr(memory, f"mutable_{READS[Side(1 - side)]}")()[:] = 9

@@ -4,7 +4,7 @@ import itertools
 import sys
 import threading
 import time
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from functools import partial
 
 import numpy as np
@@ -12,7 +12,8 @@ import pytest
 from devices import LIMITED
 from hypothesis import given
 from hypothesis import strategies as st
-from in_threads import in_threads
+from in_threads import in_the_middle_of, in_threads
+from made_blobs import filled
 
 import syncblob
 from syncblob import Blob, Head
@@ -31,9 +32,7 @@ def ranges(blob):
 
 
 def numbered(count=100):
-    blob = Blob(count, "int32", device=LIMITED)
-    blob.overwrite_cpu_data()[...] = np.arange(count)
-    return blob
+    return filled(np.arange(count), count, "int32", device=LIMITED)
 
 
 def test_ten_rows_of_a_large_blob_allocate_ten_rows(limited):
@@ -270,15 +269,9 @@ def writing(part, write):
     return partial(from_the_start, write_by, *place, "a write", write)
 
 
-def slow_write(part):
-    """Return a call that writes a view, the event that it has begun, and one that lets it end."""
-    began, goes_on = threading.Event(), threading.Event()
-
-    def write(_array):
-        began.set()
-        assert goes_on.wait(20)
-
-    return writing(part, write), began, goes_on
+def during_a_write(part):
+    """Let another thread write a view while a block runs."""
+    return in_the_middle_of(lambda wait: writing(part, wait)())
 
 
 @pytest.mark.usefixtures("small")
@@ -287,15 +280,8 @@ def test_what_another_thread_may_be_writing_keeps_its_window(used):
     blob = numbered()
     part = blob[:50]
     part.gpu_data()
-    write, began, goes_on = slow_write(part)
-    thread = threading.Thread(target=write)
-    if used:
-        thread.start()
-        assert began.wait(20)
-    assert blob[60:70].gpu_data().tolist() == list(range(60, 70))
-    goes_on.set()
-    if used:
-        thread.join()
+    with during_a_write(part) if used else nullcontext():
+        assert blob[60:70].gpu_data().tolist() == list(range(60, 70))
     assert ranges(blob) == ([(0, 50), (60, 70)] if used else [(0, 100)])
 
 
@@ -326,15 +312,8 @@ def test_nobody_waits_forever_for_a_write(monkeypatch):
     blob = numbered()
     part = blob[:50]
     part.gpu_data()
-    write, began, goes_on = slow_write(part)
-
-    def read_everything():
-        assert began.wait(20)
-        with pytest.raises(MemoryError, match="another thread is using"):
-            blob.gpu_data()
-        goes_on.set()
-
-    in_threads(write, read_everything)
+    with during_a_write(part), pytest.raises(MemoryError, match="another thread is using"):
+        blob.gpu_data()
     assert blob.gpu_data().tolist() == list(range(100))
 
 
@@ -383,15 +362,10 @@ def test_a_walk_waits_for_no_other_thread_to_bring_its_next_part(limited, monkey
     monkeypatch.setattr(room.Shortage, "_wait", None)
     blob, other = numbered(), numbered(10)
     other.gpu_data()
-    write, began, goes_on = slow_write(other)
-    thread = threading.Thread(target=write)
-    thread.start()
-    assert began.wait(20)
-    # There is no room for two parts, as long as that thread writes.
-    limited.capacity = 300
-    assert [part.sum().item() for part in blob.parts(nbytes=200)] == [1225, 3725]
-    goes_on.set()
-    thread.join()
+    with during_a_write(other):
+        # There is no room for two parts, as long as that thread writes.
+        limited.capacity = 300
+        assert [part.sum().item() for part in blob.parts(nbytes=200)] == [1225, 3725]
 
 
 @pytest.mark.usefixtures("small")
@@ -417,13 +391,8 @@ def test_a_walk_leaves_what_an_alias_needs_without_an_error(limited, monkeypatch
 def test_a_walk_leaves_what_another_thread_uses(limited):
     blob = numbered()
     blob[50:].gpu_data()
-    write, began, goes_on = slow_write(blob[50:])
-    thread = threading.Thread(target=write)
-    thread.start()
-    assert began.wait(20)
-    assert [part.sum().item() for part in blob[:50].parts(nbytes=100)] == [300, 925]
-    goes_on.set()
-    thread.join()
+    with during_a_write(blob[50:]):
+        assert [part.sum().item() for part in blob[:50].parts(nbytes=100)] == [300, 925]
     # It is evicted when room is needed.
     limited.capacity = limited.used_nbytes
     assert numbered(25).sum().item() == 300

@@ -5,9 +5,11 @@ import operator
 import sys
 from collections import deque
 from contextlib import contextmanager, suppress
+from functools import partial
 
 import numpy as np
 import pytest
+from made_blobs import READS, filled, memory_on
 
 import syncblob
 from syncblob import (
@@ -31,14 +33,8 @@ from syncblob.memory.buffers import Buffers
 pytestmark = pytest.mark.usefixtures("exact_parts")
 
 NBYTES = 8
-READS = {Side.HOST: "cpu_data", Side.ACCELERATOR: "gpu_data"}
+at = partial(memory_on, nbytes=NBYTES)
 PART = Layout.raw(4, 2)
-
-
-def at(side):
-    memory = SyncedMemory(NBYTES, device="simulated")
-    getattr(memory, f"overwrite_{READS[side]}")()[:] = 1
-    return memory
 
 
 @pytest.mark.parametrize("side", Side)
@@ -116,8 +112,7 @@ def test_what_a_handler_writes_before_a_copy_is_not_overwritten_by_it(function, 
 
 
 def test_a_push_of_a_handler_does_not_arrive_after_what_is_written_then(simulated):
-    blob = Blob(4, device="simulated")
-    blob.mutable_cpu_data()[...] = 1
+    blob = filled(1, 4)
     stream = simulated.stream(delay=0.1)
     with at_the_start_of(changes.commit, lambda: blob.async_gpu_push(stream)):
         blob[:].mutable_gpu_data()[...] = 9
@@ -126,8 +121,7 @@ def test_a_push_of_a_handler_does_not_arrive_after_what_is_written_then(simulate
 
 
 def test_a_read_sees_what_a_handler_has_pushed(simulated):
-    blob = Blob(4, device="simulated")
-    blob.mutable_cpu_data()[...] = 1
+    blob = filled(1, 4)
     stream = simulated.stream(delay=0.1)
     with at_the_start_of(changes.commit, lambda: blob.async_gpu_push(stream)):
         assert blob[:].gpu_data().tolist() == [1] * 4
@@ -277,8 +271,7 @@ def test_an_interrupt_right_after_an_assignment_leaves_it_made(both, monkeypatch
 
 
 def test_an_interrupt_right_after_a_guarded_assignment_of_a_number_leaves_it_made():
-    blob = Blob(40, device="simulated")
-    blob.overwrite_cpu_data()[...] = 1
+    blob = filled(1, 40)
     blob[:20].mutable_gpu_data()
 
     def interrupt(_frame, event, function):

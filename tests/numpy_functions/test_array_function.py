@@ -262,7 +262,7 @@ def test_threads_may_plan_at_once(make):
 
     def work():
         for _ in range(200):
-            numpy_protocols._FUNCTIONS.clear()
+            numpy_protocols.FUNCTIONS.clear()
             assert float(np.sum(a)) == A.sum()
             assert np.concatenate((a, b)).tolist() == np.concatenate((A, B)).tolist()
             assert np.split(a, 3)[1].tolist() == A[1:2].tolist()

@@ -5,19 +5,15 @@ memory, after all queued work has run, so that benchmarks and tests can run. Thi
 they run, and nothing about speed.
 """
 
-from __future__ import annotations
-
 import operator
 import types
-from collections.abc import Callable
-from typing import Any
 
 import cupy_model
 import numpy as np
 from cuda_model import Machine
 
 # Context managers that are left when the process ends.
-_kept: list[Any] = []
+_kept = []
 
 _OPERATORS = (
     *("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul"),
@@ -30,7 +26,7 @@ _METHODS = (
 )
 
 
-def install(mode: str) -> None:
+def install(mode):
     """Make ``import cupy`` import the model, with a machine of two devices.
 
     `mode`: ``"lazy"`` or ``"eager"``: see `cuda_model`.
@@ -61,7 +57,7 @@ def install(mode: str) -> None:
 # --- NumPy computes -------------------------------------------------------------------------------
 
 
-def _to_numpy(value: Any) -> Any:
+def _to_numpy(value):
     """Return a NumPy array over the memory of a model array, also inside nested containers."""
     if isinstance(value, cupy_model.ndarray):
         return cupy_model._over(
@@ -72,7 +68,7 @@ def _to_numpy(value: Any) -> Any:
     return value
 
 
-def _from_numpy(value: Any) -> Any:
+def _from_numpy(value):
     if isinstance(value, (np.ndarray, np.generic)):
         values = np.array(value)
         array = cupy_model.ndarray(values.shape, values.dtype)
@@ -88,10 +84,10 @@ def _from_numpy(value: Any) -> Any:
     return value
 
 
-def _computed(function: Callable[..., Any], machine: Machine) -> Callable[..., Any]:
+def _computed(function, machine):
     """Return a function that computes with NumPy after all queued work has run."""
 
-    def compute(*args: Any, **keywords: Any) -> Any:
+    def compute(*args, **keywords):
         machine.finish()
         out = keywords.get("out")
         given = {name: _to_numpy(value) for name, value in keywords.items()}
@@ -102,10 +98,10 @@ def _computed(function: Callable[..., Any], machine: Machine) -> Callable[..., A
     return compute
 
 
-def _compute_with(module: types.ModuleType, numpy: types.ModuleType, machine: Machine) -> None:
+def _compute_with(module, numpy, machine):
     """Give a module NumPy's functions, computed on the model's arrays."""
 
-    def missing(name: str) -> Any:
+    def missing(name):
         if name.startswith("__"):
             raise AttributeError(name)
         found = getattr(numpy, name)
@@ -121,15 +117,15 @@ def _compute_with(module: types.ModuleType, numpy: types.ModuleType, machine: Ma
     vars(module)["__getattr__"] = missing
 
 
-def _give_operators(kind: Any, machine: Machine) -> None:
-    def give(name: str, function: Callable[..., Any]) -> None:
+def _give_operators(kind, machine):
+    def give(name, function):
         if name not in vars(kind):
             setattr(kind, name, _computed(function, machine))
 
-    def in_place(name: str) -> Callable[..., Any]:
+    def in_place(name):
         change = getattr(operator, f"i{name}")
 
-        def method(self: Any, other: Any) -> Any:
+        def method(self, other):
             machine.finish()
             change(_to_numpy(self), _to_numpy(other))
             return self
@@ -151,7 +147,6 @@ def _give_operators(kind: Any, machine: Machine) -> None:
     for name, convert in (("float", float), ("int", int), ("bool", bool), ("complex", complex)):
         setattr(kind, f"__{name}__", lambda self, convert=convert: convert(self.get().item()))
     kind.__array_ufunc__ = _ufunc(machine)
-    kind.__array_function__ = _function(machine)
     kind.__len__ = lambda self: self.shape[0]
     kind.__iter__ = lambda self: (self[i] for i in range(self.shape[0]))
     kind.set = _set
@@ -159,8 +154,8 @@ def _give_operators(kind: Any, machine: Machine) -> None:
     kind.T = property(lambda self: self.transpose())
 
 
-def _ufunc(machine: Machine) -> Callable[..., Any]:
-    def method(self: Any, ufunc: Any, how: str, *inputs: Any, **keywords: Any) -> Any:
+def _ufunc(machine):
+    def method(self, ufunc, how, *inputs, **keywords):
         del self
         machine.finish()
         out = keywords.pop("out", None)
@@ -172,21 +167,13 @@ def _ufunc(machine: Machine) -> Callable[..., Any]:
     return method
 
 
-def _function(machine: Machine) -> Callable[..., Any]:
-    def method(self: Any, function: Any, kinds: Any, args: Any, keywords: Any) -> Any:
-        del self, kinds
-        return _computed(function, machine)(*args, **keywords)
-
-    return method
-
-
-def _set(self: Any, values: Any, stream: Any = None) -> None:
+def _set(self, values, stream=None):
     kept = np.array(values)
     cupy_model.launch(lambda to: to.__setitem__(..., kept), self, stream=stream)
 
 
-def _get(get: Callable[..., Any]) -> Callable[..., Any]:
-    def method(self: Any, *args: Any, out: Any = None, **keywords: Any) -> Any:
+def _get(get):
+    def method(self, *args, out=None, **keywords):
         if out is None:
             return get(self, *args, **keywords)
         out[...] = get(self, *args, **keywords)

@@ -18,8 +18,6 @@ behaviours, it has one of them. It can prove something about our use of streams,
 `cupy_model` is CuPy on top of it.
 """
 
-from __future__ import annotations
-
 import ctypes
 import itertools
 import mmap
@@ -27,9 +25,7 @@ import threading
 import time
 import weakref
 from collections import Counter
-from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import numpy as np
 
@@ -79,7 +75,7 @@ ERRORS = {
 class CUDARuntimeError(RuntimeError):
     """CuPy's exception."""
 
-    def __init__(self, status: int) -> None:
+    def __init__(self, status):
         self.status = status
         super().__init__(ERRORS[status])
 
@@ -96,14 +92,14 @@ class Work:
 
     __slots__ = ("after", "at", "done", "run")
 
-    def __init__(self, run: Callable[[], object] | None, after: list[Work]) -> None:
+    def __init__(self, run, after):
         self.run = run
         self.after = after
         self.done = False
         # When it had run, in seconds.
         self.at = 0.0
 
-    def finish(self) -> None:
+    def finish(self):
         """Run it, after the work that it waits for and no other."""
         with _lock:
             stack = [self]
@@ -124,26 +120,26 @@ class Work:
 class Capture:
     """A graph that is being captured, on one stream: this package joins none to it."""
 
-    def __init__(self, mode: int) -> None:
+    def __init__(self, mode):
         self.mode = mode
         self.thread = threading.get_ident()
         self.invalid = False
-        self.nodes: list[Callable[[], object] | None] = []
+        self.nodes = []
 
 
 class Stream:
     """A stream. `blocking` ones are ordered with the legacy stream of their device."""
 
-    def __init__(self, machine: Machine, device: int, *, blocking: bool, legacy: bool) -> None:
+    def __init__(self, machine, device, *, blocking, legacy):
         self.machine = machine
         self.device = device
         self.blocking = blocking
         self.legacy = legacy
         self.destroyed = False
-        self.last: Work | None = None
-        self.capture: Capture | None = None
+        self.last = None
+        self.capture = None
 
-    def queue(self, run: Callable[[], object] | None, *, after: tuple[Work, ...] = ()) -> Work:
+    def queue(self, run, *, after=()):
         """Append work, outside of any capture."""
         with _lock:
             work = Work(run, [*self.before(), *after])
@@ -152,7 +148,7 @@ class Stream:
             work.finish()
         return work
 
-    def before(self) -> list[Work]:
+    def before(self):
         """Return the work that newly queued work runs after."""
         streams = [self]
         if self.legacy:
@@ -161,7 +157,7 @@ class Stream:
             streams.append(self.machine.legacy[self.device])
         return [stream.last for stream in streams if stream.last and not stream.last.done]
 
-    def add(self, run: Callable[[], object] | None) -> Work | None:
+    def add(self, run):
         """Queue work, or capture it."""
         self.check()
         if self.capture is None:
@@ -169,14 +165,14 @@ class Stream:
         self.capture.nodes.append(run)
         return None
 
-    def check(self) -> None:
+    def check(self):
         """Raise if a capture forbids the operation."""
         if self.legacy:
             self.machine.check_legacy(self.device)
         if self.capture is not None and self.capture.invalid:
             raise CUDARuntimeError(INVALIDATED)
 
-    def finish(self) -> None:
+    def finish(self):
         """Wait for all queued work."""
         with _lock:
             for work in self.before():
@@ -188,10 +184,10 @@ class Stream:
 class Event:
     """An event: the work, or the place in a capture, that was last recorded."""
 
-    def __init__(self, device: int) -> None:
+    def __init__(self, device):
         self.device = device
-        self.work: Work | None = None
-        self.capture: Capture | None = None
+        self.work = None
+        self.capture = None
 
 
 # --- memory ---------------------------------------------------------------------------------------
@@ -200,7 +196,7 @@ class Event:
 class Block:
     """Memory of a device, or page-locked host memory. It lives as long as references to it."""
 
-    def __init__(self, nbytes: int, device: int, kind: int) -> None:
+    def __init__(self, nbytes, device, kind):
         self.nbytes = -(-nbytes // GRANULE) * GRANULE
         self.device = device
         self.kind = kind
@@ -214,20 +210,20 @@ class Block:
         self.poison()
         self.enter()
 
-    def enter(self) -> None:
+    def enter(self):
         """Add it to the table of blocks by address."""
         for place in range(self.nbytes // GRANULE):
             _blocks[self.address // GRANULE + place] = self
 
-    def poison(self) -> None:
+    def poison(self):
         ctypes.memset(self.address, POISON, self.nbytes)
 
 
 # The blocks, by granules of the address.
-_blocks: weakref.WeakValueDictionary[int, Block] = weakref.WeakValueDictionary()
+_blocks = weakref.WeakValueDictionary()
 
 
-def block_at(address: int, nbytes: int = 1) -> Block | None:
+def block_at(address, nbytes=1):
     """Return the block of an address. The range must lie in the block."""
     block = _blocks.get(address // GRANULE)
     if block is not None and address + nbytes > block.address + block.nbytes:
@@ -238,8 +234,8 @@ def block_at(address: int, nbytes: int = 1) -> Block | None:
 # --- the machine ----------------------------------------------------------------------------------
 
 # Includes streams of past machines: CuPy objects may outlive the test that made them.
-_streams: dict[int, Stream] = {}
-_events: dict[int, Event] = {}
+_streams = {}
+_events = {}
 _handles = itertools.count(0x10000)
 
 FAILING = frozenset(
@@ -260,28 +256,28 @@ class Machine:
     `calls`: how often functions that block the caller or wait for the device were called, by name.
     """
 
-    def __init__(self, devices: int = 2, *, eager: bool = False) -> None:
+    def __init__(self, devices=2, *, eager=False):
         self.devices = devices
         self.eager = eager
         self.can_pin = True
-        self.attributes: set[int] = set()
+        self.attributes = set()
         self.peers = True
-        self.enabled: list[tuple[int, int]] = []
-        self.calls: Counter[str] = Counter()
+        self.enabled = []
+        self.calls = Counter()
         self.legacy = [
             Stream(self, device, blocking=False, legacy=True) for device in range(devices)
         ]
         self._streams = list(self.legacy)
-        self._captures: list[Capture] = []
-        self._countdowns: dict[str, int] = {}
+        self._captures = []
+        self._countdowns = {}
         self._threads = threading.local()
         # Freed memory, by the pool and the stream that can reuse it.
-        self._free: dict[tuple[Any, ...], list[Block]] = {}
+        self._free = {}
 
     # --- for tests ---
 
     @contextmanager
-    def failing(self, **kth: int) -> Iterator[None]:
+    def failing(self, **kth):
         """Make the k-th call of a kind fail, once, inside a ``with`` block; the first is 1.
 
         Allocations fail for lack of memory, other calls with an invalid handle. A failed call has
@@ -295,34 +291,34 @@ class Machine:
         finally:
             self._countdowns = {}
 
-    def fails(self, kind: str) -> bool:
+    def fails(self, kind):
         """Count down to a failure."""
         countdown = self._countdowns.pop(kind, 0)
         if countdown > 1:
             self._countdowns[kind] = countdown - 1
         return countdown == 1
 
-    def fail(self, kind: str) -> None:
+    def fail(self, kind):
         if self.fails(kind):
             raise CUDARuntimeError(INVALID_HANDLE)
 
-    def finish(self, *, latest_first: bool = False) -> None:
+    def finish(self, *, latest_first=False):
         """Run all queued work, stream by stream."""
         for stream in list(self._streams)[:: -1 if latest_first else 1]:
             if stream.last is not None:
                 stream.last.finish()
 
     @property
-    def idle(self) -> bool:
+    def idle(self):
         """Whether nothing is queued."""
         return all(stream.last is None or stream.last.done for stream in self._streams)
 
     # --- existing streams ---
 
-    def blocking_streams(self, device: int) -> list[Stream]:
+    def blocking_streams(self, device):
         return [stream for stream in self._streams if stream.blocking and stream.device == device]
 
-    def stream(self, handle: int) -> Stream:
+    def stream(self, handle):
         self._refuse_callbacks()
         if handle in (0, LEGACY):
             return self.legacy[self.getDevice()]
@@ -331,27 +327,26 @@ class Machine:
             device = self.getDevice()
             if device not in own:
                 own[device] = self._new_stream(device, blocking=True)
-            found: Stream = own[device]
-            return found
+            return own[device]
         if handle not in _streams:
             raise CUDARuntimeError(INVALID_HANDLE)
         return _streams[handle]
 
-    def streamCreateWithPriority(self, flags: int, priority: int) -> int:
+    def streamCreateWithPriority(self, flags, priority):
         del priority
         stream = self._new_stream(self.getDevice(), blocking=not flags & 1)
         handle = next(_handles)
         _streams[handle] = stream
         return handle
 
-    def _new_stream(self, device: int, *, blocking: bool) -> Stream:
+    def _new_stream(self, device, *, blocking):
         stream = Stream(self, device, blocking=blocking, legacy=False)
         with _lock:
             there = [s for s in self._streams if not (s.destroyed and _idle(s))]
             self._streams = [*there, stream]
         return stream
 
-    def streamDestroy(self, stream: int) -> None:
+    def streamDestroy(self, stream):
         found = _streams.pop(stream, None)
         if found is not None:
             # Queued work still runs.
@@ -359,20 +354,20 @@ class Machine:
 
     # --- what a capture forbids ---
 
-    def _invalidate(self, captures: list[Capture], status: int) -> None:
+    def _invalidate(self, captures, status):
         if captures:
             for capture in captures:
                 capture.invalid = True
             raise CUDARuntimeError(status)
 
-    def check_legacy(self, device: int) -> None:
+    def check_legacy(self, device):
         """Raise if a stream that is ordered with the legacy stream is being captured."""
         self._invalidate(self._captures_of_blocking(device), IMPLICIT)
 
-    def _captures_of_blocking(self, device: int) -> list[Capture]:
+    def _captures_of_blocking(self, device):
         return [s.capture for s in self.blocking_streams(device) if s.capture is not None]
 
-    def check_unsafe(self) -> None:
+    def check_unsafe(self):
         """Raise for calls that may wait for work, if the mode of a capture forbids them."""
         self._refuse_callbacks()
         here = threading.get_ident()
@@ -390,18 +385,18 @@ class Machine:
             UNSUPPORTED,
         )
 
-    def threadExchangeStreamCaptureMode(self, mode: int) -> int:
+    def threadExchangeStreamCaptureMode(self, mode):
         """Set what captures may forbid the calling thread; return what they could before."""
-        before: int = getattr(self._threads, "capture_mode", GLOBAL)
+        before = getattr(self._threads, "capture_mode", GLOBAL)
         self._threads.capture_mode = mode
         return before
 
     # --- host callbacks ---
 
-    def launch_host(self, stream: int, function: Callable[[], object]) -> None:
+    def launch_host(self, stream, function):
         """Queue a host function, which must not call CUDA."""
 
-        def run() -> None:
+        def run():
             self._threads.in_callback = True
             try:
                 function()
@@ -410,25 +405,24 @@ class Machine:
 
         self.stream(stream).add(run)
 
-    def _refuse_callbacks(self) -> None:
+    def _refuse_callbacks(self):
         if getattr(self._threads, "in_callback", False):
             raise CUDARuntimeError(NOT_PERMITTED)
 
     # --- devices ---
 
-    def getDeviceCount(self) -> int:
+    def getDeviceCount(self):
         return self.devices
 
-    def getDevice(self) -> int:
-        index: int = getattr(self._threads, "device", 0)
-        return index
+    def getDevice(self):
+        return getattr(self._threads, "device", 0)
 
-    def setDevice(self, device: int) -> None:
+    def setDevice(self, device):
         if not 0 <= device < self.devices:
             raise CUDARuntimeError(INVALID_DEVICE)
         self._threads.device = device
 
-    def deviceSynchronize(self) -> None:
+    def deviceSynchronize(self):
         self.calls["deviceSynchronize"] += 1
         self.check_unsafe()
         device = self.getDevice()
@@ -440,7 +434,7 @@ class Machine:
 
     # --- streams and events ---
 
-    def _waitable(self, handle: int) -> Stream:
+    def _waitable(self, handle):
         self.check_unsafe()
         stream = self.stream(handle)
         stream.check()
@@ -448,16 +442,16 @@ class Machine:
             self._invalidate([stream.capture], UNSUPPORTED)
         return stream
 
-    def streamSynchronize(self, stream: int) -> None:
+    def streamSynchronize(self, stream):
         found = self._waitable(stream)
         self.fail("streamSynchronize")
         found.finish()
 
-    def streamQuery(self, stream: int) -> int:
+    def streamQuery(self, stream):
         found = self._waitable(stream)
         return 0 if not found.before() and _idle(found) else 600
 
-    def streamWaitEvent(self, stream: int, event: int, flags: int = 0) -> None:
+    def streamWaitEvent(self, stream, event, flags=0):
         del flags
         waiting, awaited = self.stream(stream), self._event(event)
         waiting.check()
@@ -469,22 +463,22 @@ class Machine:
                 self._invalidate([waiting.capture], ISOLATION)
             waiting.queue(None, after=(awaited.work,))
 
-    def eventCreateWithFlags(self, flags: int) -> int:
+    def eventCreateWithFlags(self, flags):
         del flags
         self.fail("eventCreate")
         handle = next(_handles)
         _events[handle] = Event(self.getDevice())
         return handle
 
-    def eventDestroy(self, event: int) -> None:
+    def eventDestroy(self, event):
         _events.pop(event, None)
 
-    def _event(self, handle: int) -> Event:
+    def _event(self, handle):
         if handle not in _events:
             raise CUDARuntimeError(INVALID_HANDLE)
         return _events[handle]
 
-    def eventRecord(self, event: int, stream: int) -> None:
+    def eventRecord(self, event, stream):
         recorded, on = self._event(event), self.stream(stream)
         if recorded.device != on.device:
             raise CUDARuntimeError(INVALID_HANDLE)
@@ -493,27 +487,27 @@ class Machine:
         recorded.work = on.add(None)
         recorded.capture = on.capture
 
-    def _recorded(self, event: int) -> Work | None:
+    def _recorded(self, event):
         self.check_unsafe()
         recorded = self._event(event)
         if recorded.capture is not None:
             self._invalidate([recorded.capture], CAPTURED_EVENT)
         return recorded.work
 
-    def eventQuery(self, event: int) -> int:
+    def eventQuery(self, event):
         work = self._recorded(event)
         self.fail("eventQuery")
         # Work counts as done while it runs, which is under the lock.
         with _lock:
             return 0 if work is None or work.done else 600
 
-    def eventSynchronize(self, event: int) -> None:
+    def eventSynchronize(self, event):
         work = self._recorded(event)
         self.fail("eventSynchronize")
         if work is not None:
             work.finish()
 
-    def eventElapsedTime(self, start: int, end: int) -> float:
+    def eventElapsedTime(self, start, end):
         works = [self._recorded(event) for event in (start, end)]
         if any(work is None or not work.done for work in works):
             raise CUDARuntimeError(INVALID_HANDLE)
@@ -522,14 +516,14 @@ class Machine:
 
     # --- graphs ---
 
-    def streamBeginCapture(self, stream: int, mode: int = RELAXED) -> None:
+    def streamBeginCapture(self, stream, mode=RELAXED):
         found = self.stream(stream)
         if found.legacy or found.capture is not None:
             raise CUDARuntimeError(UNSUPPORTED)
         found.capture = Capture(mode)
         self._captures.append(found.capture)
 
-    def streamEndCapture(self, stream: int) -> list[Any]:
+    def streamEndCapture(self, stream):
         found = self.stream(stream)
         capture = found.capture
         if capture is None:
@@ -542,11 +536,11 @@ class Machine:
             raise CUDARuntimeError(INVALIDATED)
         return capture.nodes
 
-    def deviceGetAttribute(self, attrib: int, device: int) -> int:
+    def deviceGetAttribute(self, attrib, device):
         del device
         return int(attrib in self.attributes)
 
-    def streamIsCapturing(self, stream: int) -> bool:
+    def streamIsCapturing(self, stream):
         found = self.stream(stream)
         # Unlike other calls, this one is allowed and invalidates nothing.
         if found.legacy and self._captures_of_blocking(found.device):
@@ -557,7 +551,7 @@ class Machine:
             )
         return found.capture is not None
 
-    def graphLaunch(self, graph: list[Any], stream: int) -> None:
+    def graphLaunch(self, graph, stream):
         on = self.stream(stream)
         on.check()
         if on.capture is not None:
@@ -567,14 +561,14 @@ class Machine:
 
     # --- kernels and copies ---
 
-    def launch(self, stream: int, kernel: Callable[[], object]) -> None:
+    def launch(self, stream, kernel):
         """Queue a kernel: a function that reads and writes memory when it runs."""
         on = self.stream(stream)
         if on.device != self.getDevice():
             raise CUDARuntimeError(INVALID_HANDLE)
         on.add(kernel)
 
-    def _copying(self, dst: int, src: int, size: int, kind: int) -> tuple[Any, int]:
+    def _copying(self, dst, src, size, kind):
         """Return the objects that keep the memory of a copy alive, and the kind of host memory."""
         to, of = block_at(dst, size), block_at(src, size)
         # Managed memory is that of both.
@@ -586,7 +580,7 @@ class Machine:
         host = of if kind == TO_DEVICE else to
         return (to, of), UNREGISTERED if host is None else host.kind
 
-    def memcpyAsync(self, dst: int, src: int, size: int, kind: int, stream: int) -> None:
+    def memcpyAsync(self, dst, src, size, kind, stream):
         on = self.stream(stream)
         on.check()
         self.fail("memcpyAsync")
@@ -604,15 +598,13 @@ class Machine:
             # Pageable memory is written before the call returns.
             work.finish()
 
-    def deviceEnablePeerAccess(self, peerDevice: int) -> None:
+    def deviceEnablePeerAccess(self, peerDevice):
         pair = self.getDevice(), peerDevice
         if not self.peers or pair in self.enabled:
             raise CUDARuntimeError(INVALID_VALUE)
         self.enabled.append(pair)
 
-    def memcpyPeerAsync(
-        self, dst: int, dstDevice: int, src: int, srcDevice: int, size: int, stream: int
-    ) -> None:
+    def memcpyPeerAsync(self, dst, dstDevice, src, srcDevice, size, stream):
         on = self.stream(stream)
         on.check()
         self.fail("memcpyPeerAsync")
@@ -622,7 +614,7 @@ class Machine:
                 raise CUDARuntimeError(INVALID_VALUE)
             on.add(lambda: (kept, ctypes.memmove(dst, src, size)))
 
-    def memsetAsync(self, ptr: int, value: int, size: int, stream: int) -> None:
+    def memsetAsync(self, ptr, value, size, stream):
         on = self.stream(stream)
         on.check()
         self.fail("memsetAsync")
@@ -634,7 +626,7 @@ class Machine:
 
     # --- memory ---
 
-    def allocate(self, nbytes: int, kind: int, *, pool: Any) -> tuple[Block, tuple[Any, ...]]:
+    def allocate(self, nbytes, kind, *, pool):
         """Return memory of the current device, from a pool or new, and where to return it to."""
         host = kind == HOST
         if self.fails("pinned_allocation" if host else "allocation"):
@@ -654,14 +646,14 @@ class Machine:
         self.calls["hostAlloc" if host else "malloc"] += 1
         return Block(size, device, kind), home
 
-    def free(self, block: Block, home: tuple[Any, ...]) -> None:
+    def free(self, block, home):
         """Free memory that is in no pool: waits for all work, and a capture may forbid it."""
         self.check_unsafe()
         self.calls["freeHost" if block.kind == HOST else "free"] += 1
         self.finish()
         self.give_back(block, home, None)
 
-    def give_back(self, block: Block, home: tuple[Any, ...], stream: Stream | None) -> None:
+    def give_back(self, block, home, stream):
         """Return memory to a pool, which may reuse it, poisoned, after the work of its stream."""
         with _lock:
             if stream is None or stream.last is None or stream.last.done:
@@ -673,17 +665,17 @@ class Machine:
             block.enter()
             self._free.setdefault(home, []).append(block)
 
-    def memGetInfo(self) -> tuple[int, int]:
+    def memGetInfo(self):
         """Return the free and the total memory of the current device."""
         return 1 << 30, 80 << 30
 
-    def has_free(self, nbytes: int, pool: Any, kind: int) -> bool:
+    def has_free(self, nbytes, pool, kind):
         """Return whether a pool has free memory of a size on the current device."""
         size = -(-nbytes // GRANULE) * GRANULE
         with _lock:
             return bool(self._free.get((pool, self.getDevice(), kind, size)))
 
-    def free_bytes(self, pool: Any) -> int:
+    def free_bytes(self, pool):
         """Return the size of the free memory of a pool on the current device."""
         with _lock:
             return sum(
@@ -692,11 +684,11 @@ class Machine:
                 if isinstance(of, tuple) and of[0] is pool and device == self.getDevice()
             )
 
-    def forget_free(self) -> None:
+    def forget_free(self):
         """Discard the free memory of all pools."""
         with _lock:
             self._free.clear()
 
 
-def _idle(stream: Stream) -> bool:
+def _idle(stream):
     return stream.last is None or stream.last.done

@@ -15,9 +15,8 @@ import threading
 import types
 import warnings
 import weakref
-from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, Self
+from typing import Any
 
 import cuda_model as model
 import numpy as np
@@ -28,11 +27,11 @@ from syncblob.arrays import dlpack_capsules
 from syncblob.memory import CONST
 
 # The machine that the functions of this module use. `installed` sets it.
-_machine: Machine = Machine(0)
+_machine = Machine(0)
 _threads = threading.local()
 
 
-def launch(kernel: Callable[..., object], *arrays: ndarray, stream: Any = None) -> None:
+def launch(kernel, *arrays, stream=None):
     """Launch a kernel: a function of NumPy arrays over the memory of the arrays.
 
     `kernel`: called when the work runs. May read and write.
@@ -48,11 +47,11 @@ def launch(kernel: Callable[..., object], *arrays: ndarray, stream: Any = None) 
     over = [(array.data.ptr, array.shape, array.strides, array.dtype) for array in arrays]
     kept = [model.block_at(array.data.ptr) for array in arrays if array.size]
 
-    def run() -> None:
+    def run():
         kernel(*(_over(*each) for each in over))
         kept.clear()
 
-    def run_again() -> None:
+    def run_again():
         kernel(*(_over(*each) for each in over))
 
     handle = (get_current_stream() if stream is None else stream).ptr
@@ -60,17 +59,17 @@ def launch(kernel: Callable[..., object], *arrays: ndarray, stream: Any = None) 
     _machine.launch(handle, run_again if captured else run)
 
 
-def side_stream() -> Stream:
+def side_stream():
     """Return a stream that is not ordered with any other."""
     return Stream(non_blocking=True)
 
 
-def compute(blob: Any, kernel: Callable[..., object]) -> None:
+def compute(blob, kernel):
     """Compute with a Blob as an operation does: on the current stream, with its own array."""
     blob.home.compute(launch, kernel, blob.array_in(blob.home, CONST, "test"))
 
 
-def _over(address: int, shape: Any, strides: Any, dtype: Any) -> Any:
+def _over(address, shape, strides, dtype):
     """Return a NumPy array over memory at an address."""
     if 0 in shape:
         return np.empty(shape, dtype)
@@ -83,7 +82,7 @@ def _over(address: int, shape: Any, strides: Any, dtype: Any) -> Any:
 # --- cupy.cuda.runtime ----------------------------------------------------------------------------
 
 
-def pointerGetAttributes(ptr: int) -> types.SimpleNamespace:
+def pointerGetAttributes(ptr):
     block = model.block_at(ptr)
     if block is None:
         return types.SimpleNamespace(device=-2, devicePointer=0, hostPointer=0, type=0)
@@ -100,13 +99,13 @@ _RUNTIME = """getDeviceCount getDevice setDevice deviceSynchronize memcpyAsync m
     eventDestroy eventElapsedTime eventRecord eventQuery eventSynchronize""".split()
 
 
-def _of_machine(name: str) -> Callable[..., Any]:
-    def function(*args: int) -> Any:
+def _of_machine(name):
+    def function(*args):
         return getattr(_machine, name)(*args)
 
     function.__name__ = name
     # `inspect` shows the arguments of the machine's method.
-    function.__wrapped__ = getattr(Machine, name)  # type: ignore[attr-defined]  # for `inspect`
+    function.__wrapped__ = getattr(Machine, name)
     return function
 
 
@@ -136,97 +135,81 @@ runtime.__dict__.update(
 
 
 class Device:
-    def __init__(self, device: Any = None) -> None:
-        self.id: int = _machine.getDevice() if device is None else int(device)
+    def __init__(self, device=None):
+        self.id = _machine.getDevice() if device is None else int(device)
 
-    def __enter__(self) -> Self:
+    def __enter__(self):
         _own("devices").append(_machine.getDevice())
         _machine.setDevice(self.id)
         return self
 
-    def __exit__(self, *args: object) -> None:
+    def __exit__(self, *args):
         _machine.setDevice(_own("devices").pop())
 
-    def synchronize(self) -> None:
+    def synchronize(self):
         with self:
             _machine.deviceSynchronize()
 
 
-def _own(name: str) -> list[Any]:
+def _own(name):
     """Return a list that belongs to the current thread."""
-    own: list[Any] = _threads.__dict__.setdefault(name, [])
-    return own
+    return _threads.__dict__.setdefault(name, [])
 
 
-def _current() -> dict[int, Any]:
+def _current():
     """Return the current stream of each device, for this thread and this machine."""
     of_machine = _threads.__dict__.setdefault("current", weakref.WeakKeyDictionary())
-    current: dict[int, Any] = of_machine.setdefault(_machine, {})
-    return current
+    return of_machine.setdefault(_machine, {})
 
 
-def get_current_stream(device_id: int = -1) -> Any:
+def get_current_stream(device_id=-1):
     return _current().get(_machine.getDevice() if device_id == -1 else device_id, Stream.null)
 
 
 class Event:
-    def __init__(
-        self, block: bool = False, disable_timing: bool = False, interprocess: bool = False
-    ) -> None:
+    def __init__(self, block=False, disable_timing=False, interprocess=False):
         del block, disable_timing, interprocess
         self.ptr = 0
         self._machine = _machine
         self.ptr = _machine.eventCreateWithFlags(0)
 
-    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+    def __del__(self, is_finalizing=sys.is_finalizing):
         if not is_finalizing():
             self._machine.eventDestroy(self.ptr)
 
     @property
-    def done(self) -> bool:
+    def done(self):
         return self._machine.eventQuery(self.ptr) == 0
 
-    def record(self, stream: Any = None) -> None:
-        self._machine.eventRecord(self.ptr, (stream or get_current_stream()).ptr)
-
-    def synchronize(self) -> None:
+    def synchronize(self):
         self._machine.eventSynchronize(self.ptr)
 
 
-def get_elapsed_time(start_event: Event, end_event: Event) -> float:
+def get_elapsed_time(start_event, end_event):
     return _machine.eventElapsedTime(start_event.ptr, end_event.ptr)
 
 
 class Graph:
-    def __init__(self, *args: object, **kwargs: object) -> None:
-        raise NotImplementedError
-
-    def launch(self, stream: Any = None) -> None:
+    def launch(self, stream=None):
         _machine.graphLaunch(self._nodes, (stream or get_current_stream()).ptr)
 
 
 class _BaseStream:
-    def __init__(self, ptr: int, device_id: int) -> None:
+    def __init__(self, ptr, device_id):
         self.ptr = ptr
         self.device_id = device_id
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _BaseStream) and self.ptr == other.ptr
-
-    def __hash__(self) -> int:
-        return self.ptr
-
-    def __enter__(self) -> Self:
+    def __enter__(self):
         device = self._device()
         _own("streams").append((device, get_current_stream(device)))
         _current()[device] = self
         return self
 
-    def __exit__(self, *args: object) -> None:
+    def __exit__(self, *args):
         device, before = _own("streams").pop()
         _current()[device] = before
 
-    def _device(self) -> int:
+    def _device(self):
         current = _machine.getDevice()
         if self.device_id not in (-1, current):
             raise RuntimeError(
@@ -235,42 +218,37 @@ class _BaseStream:
             )
         return current
 
-    def __cuda_stream__(self) -> tuple[int, int]:
-        return (0, self.ptr)
-
-    def use(self) -> _BaseStream:
+    def use(self):
         _current()[self._device()] = self
         return self
 
     @property
-    def done(self) -> bool:
+    def done(self):
         return _machine.streamQuery(self.ptr) == 0
 
-    def synchronize(self) -> None:
+    def synchronize(self):
         _machine.streamSynchronize(self.ptr)
 
-    def record(self, event: Event | None = None) -> Event:
+    def record(self, event=None):
         event = event or Event()
         _machine.eventRecord(event.ptr, self.ptr)
         return event
 
-    def wait_event(self, event: Event) -> None:
+    def wait_event(self, event):
         _machine.streamWaitEvent(self.ptr, event.ptr)
 
-    def launch_host_func(self, callback: Callable[[Any], object], arg: Any) -> None:
+    def launch_host_func(self, callback, arg):
         _machine.launch_host(self.ptr, lambda: callback(arg))
 
-    def begin_capture(self, mode: int | None = None) -> None:
-        if self.ptr in (0, model.LEGACY):
-            raise RuntimeError("cannot capture on the default (legacy) stream")
+    def begin_capture(self, mode=None):
         _machine.streamBeginCapture(self.ptr, model.RELAXED if mode is None else mode)
 
-    def end_capture(self) -> Graph:
+    def end_capture(self):
         graph = Graph.__new__(Graph)
         graph._nodes = _machine.streamEndCapture(self.ptr)
         return graph
 
-    def is_capturing(self) -> bool:
+    def is_capturing(self):
         return _machine.streamIsCapturing(self.ptr)
 
 
@@ -278,14 +256,8 @@ class Stream(_BaseStream):
     null: Any = None
     ptds: Any = None
 
-    def __init__(
-        self,
-        null: bool = False,
-        non_blocking: bool = False,
-        ptds: bool = False,
-        priority: int | None = None,
-    ) -> None:
-        self._machine: Machine | None = None
+    def __init__(self, null=False, non_blocking=False, ptds=False, priority=None):
+        self._machine = None
         if null or ptds:
             super().__init__(0 if null else model.PER_THREAD, -1)
             return
@@ -293,21 +265,13 @@ class Stream(_BaseStream):
         handle = _machine.streamCreateWithPriority(int(non_blocking), priority or 0)
         super().__init__(handle, _machine.getDevice())
 
-    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+    def __del__(self, is_finalizing=sys.is_finalizing):
         if self._machine is not None and not is_finalizing():
             self._machine.streamDestroy(self.ptr)
 
     @classmethod
-    def from_external(cls, obj: Any) -> Stream:
-        try:
-            version, ptr = obj.__cuda_stream__()
-        except AttributeError as error:
-            raise TypeError(
-                f"Object of type {type(obj).__name__} does not implement the CUDA stream protocol "
-                "(__cuda_stream__ method)"
-            ) from error
-        if not isinstance(ptr, int) or version != 0:
-            raise TypeError(f"__cuda_stream__() must return (0, int), got {(version, ptr)}")
+    def from_external(cls, obj):
+        _, ptr = obj.__cuda_stream__()
         stream = cls.__new__(cls)
         _BaseStream.__init__(stream, ptr, -1)
         stream._machine, stream._foreign_stream_ref = None, obj
@@ -319,7 +283,7 @@ Stream.ptds = Stream(ptds=True)
 
 
 class ExternalStream(_BaseStream):
-    def __init__(self, ptr: int, device_id: int = -1) -> None:
+    def __init__(self, ptr, device_id=-1):
         warnings.warn(
             "ExternalStream is deprecated. Use Stream.from_external() instead",
             DeprecationWarning,
@@ -340,19 +304,15 @@ class BaseMemory:
     size: int
     device_id: int
 
-    @property
-    def device(self) -> Device:
-        return Device(self.device_id)
-
 
 class _Allocated(BaseMemory):
     """Memory that is returned with its last reference. Pools own the underlying memory."""
 
     _kind = model.DEVICE
 
-    def __init__(self, size: int, pool: Any = None) -> None:
+    def __init__(self, size, pool=None):
         self.size, self.device_id, self.ptr = size, _machine.getDevice(), 0
-        self._block: model.Block | None = None
+        self._block = None
         if size:
             try:
                 self._block, home = _machine.allocate(size, self._kind, pool=pool)
@@ -365,7 +325,7 @@ class _Allocated(BaseMemory):
             self._home, self._machine = home, _machine
             self._stream = None if pool is None else _machine.stream(pool[1])
 
-    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+    def __del__(self, is_finalizing=sys.is_finalizing):
         if self._block is None or is_finalizing():
             return
         if self._stream is None:
@@ -375,72 +335,61 @@ class _Allocated(BaseMemory):
 
 
 class Memory(_Allocated):
-    def __init__(self, size: int) -> None:
+    def __init__(self, size):
         super().__init__(size)
 
 
 class ManagedMemory(_Allocated):
     _kind = model.MANAGED
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size):
         super().__init__(size)
 
 
 class MemoryAsync(_Allocated):
-    def __init__(self, size: int, stream: _BaseStream) -> None:
+    def __init__(self, size, stream):
         super().__init__(size, ("asynchronous", stream.ptr))
 
 
 class UnownedMemory(BaseMemory):
-    def __init__(self, ptr: int, size: int, owner: Any, device_id: int = -1) -> None:
+    def __init__(self, ptr, size, owner, device_id=-1):
         if device_id < 0:
-            if not ptr:
-                raise RuntimeError("UnownedMemory requires explicit device ID for a null pointer.")
             device_id = pointerGetAttributes(ptr).device
         self.ptr, self.size, self.device_id, self._owner = ptr, size, device_id, owner
 
 
 class MemoryPointer:
-    def __init__(self, mem: BaseMemory, offset: int) -> None:
-        if not isinstance(mem, BaseMemory):
-            raise TypeError(f"expected BaseMemory, got {mem!r}")
+    def __init__(self, mem, offset):
         assert mem.ptr or not offset
         self.mem, self.ptr, self.device_id = mem, mem.ptr + offset, mem.device_id
 
-    def __add__(self, offset: int) -> MemoryPointer:
+    def __add__(self, offset):
         return MemoryPointer(self.mem, self.ptr - self.mem.ptr + offset)
 
     @property
-    def device(self) -> Device:
+    def device(self):
         return Device(self.device_id)
 
-    def memset_async(self, value: int, size: int, stream: Any = None) -> None:
+    def memset_async(self, value, size, stream=None):
         _machine.memsetAsync(self.ptr, value, size, (stream or get_current_stream()).ptr)
-
-    def copy_from_device_async(self, src: MemoryPointer, size: int, stream: Any = None) -> None:
-        handle = (stream or get_current_stream()).ptr
-        _machine.memcpyAsync(self.ptr, src.ptr, size, model.ON_DEVICE, handle)
 
 
 class MemoryPool:
     """Memory of the stream that is current when it is allocated."""
 
-    def __init__(self, allocator: Any = None) -> None:
-        if allocator not in (None, malloc_managed):
-            raise NotImplementedError(f"a pool over {allocator}")
+    def __init__(self, allocator=None):
         self._kind = _PooledManaged if allocator is malloc_managed else _Pooled
         self._limit = 0
-        self._used: weakref.WeakSet[_Allocated] = weakref.WeakSet()
+        self._used = weakref.WeakSet()
 
-    def get_limit(self) -> int:
+    def get_limit(self):
         return self._limit
 
-    def set_limit(self, size: int | None = None, fraction: float | None = None) -> None:
-        if fraction is not None:
-            raise NotImplementedError("a limit as a fraction")
+    def set_limit(self, size=None, fraction=None):
+        del fraction
         self._limit = size or 0
 
-    def malloc(self, size: int) -> MemoryPointer:
+    def malloc(self, size):
         if not size:
             return MemoryPointer(Memory(0), 0)
         handle = get_current_stream().ptr
@@ -456,14 +405,14 @@ class MemoryPool:
         self._used.add(memory)
         return MemoryPointer(memory, 0)
 
-    def free_all_blocks(self, stream: Any = None) -> None:
+    def free_all_blocks(self, stream=None):
         del stream
         _machine.forget_free()
 
-    def free_bytes(self) -> int:
+    def free_bytes(self):
         return _machine.free_bytes(self)
 
-    def used_bytes(self) -> int:
+    def used_bytes(self):
         return sum(each.size for each in self._used)
 
 
@@ -475,45 +424,45 @@ class _PooledManaged(_Allocated):
     _kind = model.MANAGED
 
 
-def malloc_managed(size: int) -> MemoryPointer:
+def malloc_managed(size):
     return MemoryPointer(ManagedMemory(size), 0)
 
 
-def malloc_async(size: int) -> MemoryPointer:
+def malloc_async(size):
     return MemoryPointer(MemoryAsync(size, get_current_stream()), 0)
 
 
 _default_pool = MemoryPool()
-_allocator: Callable[[int], MemoryPointer] = _default_pool.malloc
+_allocator = _default_pool.malloc
 
 
-def alloc(size: int) -> MemoryPointer:
+def alloc(size):
     return _allocator(size)
 
 
-def set_allocator(allocator: Callable[[int], MemoryPointer] | None = None) -> None:
+def set_allocator(allocator=None):
     """Set the allocator. As in CuPy, the default allocates from CUDA and not from a pool."""
     global _allocator
     _allocator = (lambda size: MemoryPointer(Memory(size), 0)) if allocator is None else allocator
 
 
-def get_allocator() -> Callable[[int], MemoryPointer]:
+def get_allocator():
     return _allocator
 
 
-def get_default_memory_pool() -> MemoryPool:
+def get_default_memory_pool():
     return _default_pool
 
 
 class PinnedMemory:
-    def __init__(self, size: int, flags: int = 0, *, _pool: str = "") -> None:
+    def __init__(self, size, flags=0, *, _pool=""):
         assert not flags
         self._machine = _machine
         # Without a pool, the memory is returned to CUDA, which may reuse it in any way.
         self._block, self._home = _machine.allocate(size, model.HOST, pool=_pool)
         self.size, self.ptr = self._block.nbytes, self._block.address
 
-    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+    def __del__(self, is_finalizing=sys.is_finalizing):
         if is_finalizing() or not hasattr(self, "_block"):
             return
         if self._home[0]:
@@ -522,14 +471,14 @@ class PinnedMemory:
             self._machine.free(self._block, self._home)
 
 
-def PinnedMemoryPointer(mem: PinnedMemory, offset: int) -> Any:
+def PinnedMemoryPointer(mem, offset):
     # A buffer made in C: classes in Python can only be buffers since 3.12.
     buffer = (ctypes.c_byte * (mem.size - offset)).from_address(mem.ptr + offset)
     buffer.mem, buffer.ptr = mem, mem.ptr + offset
     return buffer
 
 
-def alloc_pinned_memory(size: int) -> Any:
+def alloc_pinned_memory(size):
     # The pool rounds up to powers of two.
     return PinnedMemoryPointer(PinnedMemory(1 << (size - 1).bit_length(), _pool="pinned"), 0)
 
@@ -543,75 +492,60 @@ class ndarray:
     __slots__ = ("__weakref__", "base", "data", "dtype", "shape", "strides")
     __array_priority__ = 100
 
-    def __init__(
-        self,
-        shape: Any,
-        dtype: Any = float,
-        memptr: MemoryPointer | None = None,
-        strides: Any = None,
-        order: str = "C",
-    ) -> None:
-        self.shape: tuple[int, ...] = tuple(shape) if np.iterable(shape) else (shape,)
+    def __init__(self, shape, dtype=float, memptr=None, strides=None, order="C"):
+        self.shape = tuple(shape) if np.iterable(shape) else (shape,)
         self.dtype = np.dtype(dtype)
-        if self.dtype.byteorder == ">":
-            raise ValueError("CuPy does not support the big-endian byte-order")
-        self.strides: tuple[int, ...] = (
+        self.strides = (
             _strides(self.shape, self.dtype.itemsize, order) if strides is None else tuple(strides)
         )
-        self.base: ndarray | None = None
+        self.base = None
         self.data = alloc(self.nbytes) if memptr is None else memptr
 
     @property
-    def ndim(self) -> int:
+    def ndim(self):
         return len(self.shape)
 
     @property
-    def size(self) -> int:
+    def size(self):
         return int(np.prod(self.shape, dtype=int))
 
     @property
-    def nbytes(self) -> int:
+    def nbytes(self):
         return self.size * self.dtype.itemsize
 
     @property
-    def device(self) -> Device:
+    def device(self):
         return self.data.device
 
     @property
-    def flags(self) -> Any:
+    def flags(self):
         return _over_nothing(self).flags
 
     @property
-    def T(self) -> ndarray:
+    def T(self):
         return self.transpose()
 
     # --- views ---
 
-    def _viewed(self, over: Any) -> ndarray:
+    def _viewed(self, over):
         """Return a view with the layout of a NumPy view of `_over_nothing(self)`."""
         offset = over.__array_interface__["data"][0] - _NOWHERE if over.size else 0
         array = ndarray(over.shape, over.dtype, self.data + offset, over.strides)
         array.base = self if self.base is None else self.base
         return array
 
-    def view(self, dtype: Any = None, type: Any = None) -> ndarray:
-        if type is not None:
-            raise NotImplementedError("view(type=…)")
+    def view(self, dtype=None, type=None):
+        del type
         return self._viewed(_over_nothing(self).view(dtype or self.dtype))
 
-    def reshape(self, *shape: Any, order: str = "C", copy: bool | None = None) -> ndarray:
-        try:
-            return self._viewed(_over_nothing(self).reshape(*shape, order=order, copy=False))
-        except ValueError:
-            if copy is False:
-                raise
-            copied = self.copy(order=order)
-            return copied._viewed(_over_nothing(copied).reshape(*shape, order=order))
+    def reshape(self, *shape, order="C", copy=None):
+        del copy  # nothing here needs one
+        return self._viewed(_over_nothing(self).reshape(*shape, order=order, copy=False))
 
-    def transpose(self, *axes: Any) -> ndarray:
+    def transpose(self, *axes):
         return self._viewed(_over_nothing(self).transpose(*axes))
 
-    def __getitem__(self, slices: Any) -> ndarray:
+    def __getitem__(self, slices):
         index = slices if isinstance(slices, tuple) else (slices,)
         if not all(isinstance(x, (int, slice)) or x in (None, ...) for x in index):
             raise NotImplementedError("indexing by arrays")
@@ -620,7 +554,7 @@ class ndarray:
 
     # --- copies ---
 
-    def __setitem__(self, slices: Any, value: Any) -> None:
+    def __setitem__(self, slices, value):
         target = self[slices]
         source = _from_cupy_like(value)
         if source is None:
@@ -628,44 +562,23 @@ class ndarray:
         else:
             launch(lambda to, of: to.__setitem__(..., of), target, source)
 
-    def fill(self, value: Any) -> None:
+    def fill(self, value):
         value = np.asarray(value, self.dtype)
-        if value.shape:
-            raise ValueError("non-scalar numpy.ndarray cannot be used for fill")
         launch(lambda to: to.fill(value), self)
 
-    def copy(self, order: str = "C") -> ndarray:
-        if self.device.id == _machine.getDevice():
-            return self.astype(self.dtype, order=order)
-        # To the current device, ordered only by its stream.
-        fortran = _fortran_only(self)
-        if not (fortran or self.flags.c_contiguous):
-            raise NotImplementedError("a copy from another device of an array with gaps")
-        copied = ndarray(self.shape, self.dtype, order="F" if fortran else "C")
-        copied.data.copy_from_device_async(self.data, self.nbytes)
-        return copied
+    def copy(self, order="C"):
+        return self.astype(self.dtype, order=order)
 
-    def astype(
-        self,
-        dtype: Any,
-        order: str = "K",
-        casting: Any = None,
-        subok: Any = None,
-        copy: bool = True,
-    ) -> ndarray:
+    def astype(self, dtype, order="K", casting=None, subok=None, copy=True):
         del casting, subok
         if not copy and np.dtype(dtype) == self.dtype:
             return self
-        fortran = order == "F" or (order in "KA" and _fortran_only(self))
-        copied = ndarray(self.shape, dtype, order="F" if fortran else "C")
+        copied = ndarray(self.shape, dtype, order="F" if order == "F" else "C")
         copied[...] = self
         return copied
 
-    def get(
-        self, stream: Any = None, order: str = "C", out: Any = None, blocking: bool = True
-    ) -> Any:
-        if out is not None:
-            raise NotImplementedError("get(out=…)")
+    def get(self, stream=None, order="C", out=None, blocking=True):
+        del out
         result = np.empty(self.shape, self.dtype, order="C" if order in "CA" else "F")
         with self.device:
             stream = stream or get_current_stream()
@@ -674,13 +587,10 @@ class ndarray:
                 stream.synchronize()
         return result
 
-    def item(self) -> Any:
-        return self.get().item()
-
-    def tolist(self) -> Any:
+    def tolist(self):
         return self.get().tolist()
 
-    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+    def __array__(self, dtype=None, copy=None):
         raise TypeError(
             "Implicit conversion to a NumPy array is not allowed. Please use `.get()` to construct "
             "a NumPy array explicitly."
@@ -689,7 +599,7 @@ class ndarray:
     # --- protocols ---
 
     @property
-    def __cuda_array_interface__(self) -> dict[str, Any]:
+    def __cuda_array_interface__(self):
         return {
             "shape": self.shape,
             "typestr": self.dtype.str,
@@ -700,18 +610,11 @@ class ndarray:
             "data": (self.data.ptr if self.size else 0, False),
         }
 
-    def __dlpack_device__(self) -> tuple[int, int]:
+    def __dlpack_device__(self):
         managed = pointerGetAttributes(self.data.ptr).type == model.MANAGED
         return (_DL_MANAGED if managed else _DL_CUDA, self.data.device_id)
 
-    def __dlpack__(
-        self,
-        *,
-        stream: Any = None,
-        max_version: tuple[int, int] | None = None,
-        dl_device: tuple[int, int] | None = None,
-        copy: bool | None = None,
-    ) -> Any:
+    def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
         if dl_device not in (None, self.__dlpack_device__()):
             raise BufferError("unsupported device requested.")
         if copy is True:
@@ -742,7 +645,7 @@ _NOWHERE = 1 << 40
 class _Interface:
     """An array of bytes at an address, for NumPy, which keeps an array alive."""
 
-    def __init__(self, array: ndarray, typestr: str, address: int) -> None:
+    def __init__(self, array, typestr, address):
         self._array = array
         self.__array_interface__ = {
             "version": 3,
@@ -753,13 +656,13 @@ class _Interface:
         }
 
 
-def _over_nothing(array: ndarray) -> Any:
+def _over_nothing(array):
     """Return a NumPy array with the layout of a model array, at an address that is never read."""
     raw = np.asarray(_Interface(array, f"|V{array.dtype.itemsize}", _NOWHERE))
     return raw.view(array.dtype)
 
 
-def _strides(shape: tuple[int, ...], itemsize: int, order: str) -> tuple[int, ...]:
+def _strides(shape, itemsize, order):
     strides = []
     step = itemsize
     for length in shape if order == "F" else shape[::-1]:
@@ -768,28 +671,21 @@ def _strides(shape: tuple[int, ...], itemsize: int, order: str) -> tuple[int, ..
     return tuple(strides if order == "F" else strides[::-1])
 
 
-def _fortran_only(array: ndarray) -> bool:
-    return array.flags.f_contiguous and not array.flags.c_contiguous
-
-
-def _from_cupy_like(obj: Any) -> ndarray | None:
+def _from_cupy_like(obj):
     """Convert an object that CuPy accepts as a device array, trying protocols in CuPy's order."""
     if isinstance(obj, ndarray):
         return obj
     if hasattr(obj, "__cuda_array_interface__"):
         return _from_interface(obj)
     if hasattr(obj, "__cupy_get_ndarray__"):
-        found: ndarray = obj.__cupy_get_ndarray__()
-        return found
+        return obj.__cupy_get_ndarray__()
     return None
 
 
-def _from_interface(obj: Any) -> ndarray:
+def _from_interface(obj):
     described = obj.__cuda_array_interface__
     shape, strides = described["shape"], described.get("strides")
     dtype = np.dtype(described["typestr"])
-    if described.get("mask") is not None:
-        raise ValueError("CuPy currently does not support masked arrays.")
     pointer = described["data"][0]
     if strides is None:
         nbytes = int(np.prod(shape, dtype=int)) * dtype.itemsize
@@ -802,34 +698,29 @@ def _from_interface(obj: Any) -> ndarray:
     return ndarray(shape, dtype, MemoryPointer(memory, 0), strides)
 
 
-def empty(shape: Any, dtype: Any = float, order: str = "C") -> ndarray:
+def empty(shape, dtype=float, order="C"):
     return ndarray(shape, dtype, order=order)
 
 
-def full(shape: Any, fill_value: Any, dtype: Any = None, order: str = "C") -> ndarray:
+def full(shape, fill_value, dtype=None, order="C"):
     dtype = np.array(fill_value).dtype if dtype is None else dtype
     array = ndarray(shape, dtype, order=order)
     array.fill(fill_value)
     return array
 
 
-def zeros(shape: Any, dtype: Any = float, order: str = "C") -> ndarray:
+def zeros(shape, dtype=float, order="C"):
     array = ndarray(shape, dtype, order=order)
     array.data.memset_async(0, array.nbytes)
     return array
 
 
-def asarray(
-    a: Any, dtype: Any = None, order: Any = None, *, copy: Any = None, blocking: bool = False
-) -> ndarray:
+def asarray(a, dtype=None, order=None, *, copy=None, blocking=False):
     del blocking
     if order is not None or copy is not None:
         raise NotImplementedError("asarray with an order or copy")
     found = _from_cupy_like(a)
     if found is not None:
-        if found.device.id != _machine.getDevice():
-            # Copy from another device to this one.
-            found = found.copy()
         return found if dtype is None else found.astype(dtype, copy=False)
     # The values are read now and written later.
     values = np.array(a, dtype)
@@ -838,7 +729,7 @@ def asarray(
     return array
 
 
-def may_share_memory(a: ndarray, b: ndarray, max_work: Any = None) -> bool:
+def may_share_memory(a, b, max_work=None):
     del max_work
     bounds = [np.lib.array_utils.byte_bounds(_over_nothing(array)) for array in (a, b)]
     (a_low, a_high), (b_low, b_high) = (
@@ -856,41 +747,31 @@ _DL_CPU, _DL_CUDA, _DL_MANAGED = 1, 2, 13
 class _Capsule:
     """A capsule that NumPy can take."""
 
-    def __init__(self, capsule: Any) -> None:
+    def __init__(self, capsule):
         self._capsule = capsule
 
-    def __dlpack__(self, **_: Any) -> Any:
+    def __dlpack__(self, **_):
         return self._capsule
 
-    def __dlpack_device__(self) -> tuple[int, int]:
+    def __dlpack_device__(self):
         return (_DL_CPU, 0)
 
 
-def from_dlpack(array: Any, *, device: Any = None, copy: bool | None = None) -> ndarray:
-    if device is not None:
-        raise NotImplementedError("from_dlpack() does not support device yet.")
+def from_dlpack(array, *, device=None, copy=None):
+    del device
     kind, index = array.__dlpack_device__()
     if kind not in (_DL_CUDA, _DL_MANAGED):
         raise TypeError(f"Unsupported array type: {kind}")
     with Device(index):
         stream = get_current_stream().ptr or model.LEGACY
-        try:
-            capsule = array.__dlpack__(stream=stream, max_version=(1, 0), copy=copy)
-        except TypeError:
-            if copy is not None:
-                raise
-            capsule = array.__dlpack__(stream=stream)
+        capsule = array.__dlpack__(stream=stream, max_version=(1, 0), copy=copy)
     tensor, _ = dlpack_capsules._contents(capsule)
-    kind, index = tensor.device.device_type, tensor.device.device_id
-    if kind not in (_DL_CUDA, _DL_MANAGED):
-        raise RuntimeError("CuPy is built against CUDA, different from the backend")
+    index = tensor.device.device_id
     # NumPy has no bfloat16.
     bfloat16 = tensor.dtype.code == dlpack_capsules.BFLOAT
     code = dlpack_capsules.UINT if bfloat16 else None
     dlpack_capsules.edit(capsule, device=(_DL_CPU, 0), code=code)
     taken = np.from_dlpack(_Capsule(capsule))
-    if kind == _DL_MANAGED:
-        index = pointerGetAttributes(taken.ctypes.data).device
     dtype = as_dtype("bfloat16") if bfloat16 else taken.dtype
     memory = UnownedMemory(taken.ctypes.data, taken.nbytes, taken, index)
     return ndarray(taken.shape, dtype, MemoryPointer(memory, 0), taken.strides)
@@ -906,7 +787,7 @@ CUPY_NAMES = """asarray empty from_dlpack full get_default_memory_pool
     may_share_memory ndarray zeros""".split()
 
 
-def _modules() -> dict[str, types.ModuleType]:
+def _modules():
     """Make the modules that replace CuPy in a test."""
     here = globals()
     cupy, cuda = types.ModuleType("cupy"), types.ModuleType("cupy.cuda")
@@ -928,7 +809,7 @@ def _modules() -> dict[str, types.ModuleType]:
 
 
 @contextmanager
-def installed(machine: Machine) -> Iterator[types.ModuleType]:
+def installed(machine):
     """Install the model as CuPy for syncblob, and remove it completely afterwards."""
     import array_api_compat
 
@@ -952,7 +833,7 @@ def installed(machine: Machine) -> Iterator[types.ModuleType]:
     # Arrays on another machine may be alive: caches of plans keep functions with their closures.
     _default_pool._used.clear()
     loader = cuda.ctypes
-    cuda.ctypes = _Ctypes()  # type: ignore[assignment]  # there is a driver
+    cuda.ctypes = _Ctypes()
     cuda._why_not.cache_clear()
     # The lines of the model do not count as the user's.
     _source_lines._library_of[__file__] = "cupy"
@@ -984,20 +865,20 @@ def installed(machine: Machine) -> Iterator[types.ModuleType]:
 class _Ctypes:
     """The module, with the model's driver for each library."""
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name):
         return getattr(ctypes, name)
 
-    def CDLL(self, name: str) -> Any:
+    def CDLL(self, name):
         del name
         return types.SimpleNamespace(cuThreadExchangeStreamCaptureMode=_exchange_capture_mode)
 
 
-def _exchange_capture_mode(mode: Any) -> int:
+def _exchange_capture_mode(mode):
     """Do what the driver's function does with a reference to a mode."""
     mode._obj.value = _machine.threadExchangeStreamCaptureMode(mode._obj.value)
     return 0
 
 
-def _taken_out(backends: dict[Any, Any]) -> dict[Any, Any]:
+def _taken_out(backends):
     """Remove the backends of CUDA devices from the registry."""
     return {name: backends.pop(name) for name in list(backends) if name.startswith("cuda")}

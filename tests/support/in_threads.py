@@ -2,6 +2,7 @@
 
 import threading
 from concurrent.futures import Future
+from contextlib import contextmanager
 
 
 def in_threads(*works, seconds=60):
@@ -10,22 +11,45 @@ def in_threads(*works, seconds=60):
     Raises the first of their exceptions, and TimeoutError if one takes longer than that.
     """
     start = threading.Barrier(len(works))
-    futures = [Future() for _ in works]
+    started = [_started(lambda work=work: (start.wait(seconds), work())[1]) for work in works]
+    results = [future.result(seconds) for _, future in started]
+    for thread, _ in started:
+        thread.join(seconds)
+    return results
 
-    def run(work, future):
+
+@contextmanager
+def in_the_middle_of(work, seconds=60):
+    """Keep another thread in the middle of some work until the block ends, and wait for its end.
+
+    `work`: gets a function to call in the middle, which returns when the block ends.
+    """
+    arrived, go_on = threading.Event(), threading.Event()
+
+    def wait(*_):
+        arrived.set()
+        assert go_on.wait(seconds), "the block waits for the other thread"
+
+    thread, future = _started(lambda: work(wait))
+    assert arrived.wait(seconds)
+    try:
+        yield
+    finally:
+        go_on.set()
+        thread.join(seconds)
+    future.result(seconds)
+
+
+def _started(work):
+    """Start a thread, and return it and the future result of its work."""
+    future = Future()
+
+    def run():
         try:
-            start.wait(seconds)
             future.set_result(work())
         except BaseException as error:  # noqa: BLE001  # the test gets any error
             future.set_exception(error)
 
-    threads = [
-        threading.Thread(target=run, args=pair, daemon=True)
-        for pair in zip(works, futures, strict=True)
-    ]
-    for thread in threads:
-        thread.start()
-    results = [future.result(seconds) for future in futures]
-    for thread in threads:
-        thread.join(seconds)
-    return results
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    return thread, future

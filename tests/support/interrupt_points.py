@@ -12,7 +12,8 @@ import dis
 import itertools
 import sys
 from contextlib import contextmanager, suppress
-from functools import cache, partial
+from functools import cache, partial, wraps
+from inspect import signature
 from pathlib import Path
 from types import CodeType
 from typing import NamedTuple
@@ -185,6 +186,35 @@ def done_meanwhile(work, before, action):
     finally:
         stop()
     return came
+
+
+def at_each_place(test):
+    """Repeat a test with `done_meanwhile` at each of its places: in the argument `meanwhile`.
+
+    The test does some work by ``meanwhile(work, action)``, once.
+    """
+
+    def at(place, arguments):
+        came = []
+
+        def meanwhile(work, action):
+            came.append(done_meanwhile(work, place, action))
+
+        try:
+            test(meanwhile, **arguments)
+        except BaseException as error:
+            error.add_note(f"at place {place}")
+            raise
+        return came == [True]
+
+    @wraps(test)
+    def repeated(**arguments):
+        assert at(0, arguments), "there is no place"
+        assert any(not at(place, arguments) for place in itertools.count(1))
+
+    parameters = signature(test).parameters.values()
+    repeated.__signature__ = signature(test).replace(parameters=list(parameters)[1:])
+    return repeated
 
 
 @contextmanager

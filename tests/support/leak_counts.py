@@ -39,7 +39,7 @@ def held():
     lists = (
         _notified,
         followers,
-        operations._keepers,
+        operations.keepers,
         *[home.residents for home in accelerators_in_use()],
     )
     for known in (*lists, verify._watches):

@@ -1,10 +1,12 @@
-"""Blobs in a given state, and expected values."""
+"""Blobs and memories in a given state, and expected values."""
 
 import math
+import warnings
 
 import numpy as np
 
-from syncblob import Blob, Head, simulated
+from syncblob import Blob, Head, StaleAliasWarning, SyncedMemory, simulated
+from syncblob.devices import Side
 
 DTYPES = [
     *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
@@ -12,6 +14,34 @@ DTYPES = [
 ]
 # The heads of a Blob with one accelerator.
 NONE, CPU, GPU, SYNCED, SPLIT = PAIR = [*Head][:5]
+
+
+READS = {Side.HOST: "cpu_data", Side.ACCELERATOR: "gpu_data"}
+HEADS = {Side.HOST: CPU, Side.ACCELERATOR: GPU}
+
+
+def memory_on(side, value=1, nbytes=8, *, both_sides=False):
+    """Make a memory that was written on one side, perhaps after a use of the other."""
+    memory = SyncedMemory(nbytes, device="simulated")
+    if both_sides:
+        getattr(memory, READS[Side(1 - side)])()
+    getattr(memory, f"mutable_{READS[side]}")()[:] = value
+    return memory
+
+
+def adopt(memory, side, value):
+    """Give a memory a new array for one side, and return the array; no alias is warned of."""
+    array = np.full(memory.nbytes, value, np.uint8)
+    with warnings.catch_warnings(action="ignore", category=StaleAliasWarning):
+        getattr(memory, f"set_{READS[side]}")(array)
+    return array
+
+
+def filled(value, shape, dtype="float32", device="simulated"):
+    """Make a Blob of a value, written on the host."""
+    blob = Blob(shape, dtype, device=device)
+    blob.overwrite_cpu_data()[...] = value
+    return blob
 
 
 def values(dtype="float32", shape=(2, 3)):

@@ -1,9 +1,12 @@
 """Other processes, and functions that tests run there: a spawned process imports them from here."""
 
+import faulthandler
 import os
 import pickle
+import signal
 import subprocess
 import sys
+import traceback
 
 import numpy as np
 
@@ -21,13 +24,22 @@ def run(program, **environment):
 
 
 def forked(work):
-    """Call a function in a forked child, and require that it returns True."""
+    """Call a function in a forked child; require that it neither raises, returns False nor hangs.
+
+    A child is killed after 20 seconds.
+    """
     child = os.fork()
     if child == 0:  # pragma: no cover  # in the child
+        status = 1
         try:
-            os._exit(0 if work() else 1)
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
+            faulthandler.dump_traceback_later(15, exit=True)
+            signal.alarm(20)
+            status = int(work() is False)
+        except BaseException:  # noqa: BLE001  # it is printed
+            traceback.print_exc()
         finally:
-            os._exit(2)
+            os._exit(status)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
+from weakref import ref
 
 import numpy as np
 
@@ -24,9 +25,10 @@ from syncblob.devices import HOST, Side, supervisors
 from syncblob.devices.base import Accelerator
 from syncblob.interop import export_numpy
 from syncblob.interop.adopt import adopt
-from syncblob.memory import CONST, FRESH, NO_SHORTCUT, Access, Shortcut, SyncedMemory, acquire, keep
+from syncblob.memory import CONST, FRESH, NO_SHORTCUT, Access, Shortcut, SyncedMemory, acquire
 from syncblob.memory.accesses import expose
 from syncblob.memory.loans import BORROW, NO_LOANS
+from syncblob.memory.operations import keepers
 from syncblob.transfers.verify import verifying
 
 if TYPE_CHECKING:
@@ -100,7 +102,7 @@ def fresh(cls: type[AnyBlob], array: Any, home: Home) -> AnyBlob:
     blob._exposed = ()
     blob.accessor_arrays = NOTHING_KEPT
     if home is not HOST:
-        keep(blob)
+        keepers[id(blob)] = ref(blob)
     return blob
 
 
@@ -227,7 +229,7 @@ class BlobCore:
         blob._exposed = ()
         blob.accessor_arrays = NOTHING_KEPT
         if blob.home is not HOST:
-            keep(blob)
+            keepers[id(blob)] = ref(blob)
         return None if self.raw_array is not array or shortcut is NO_SHORTCUT else blob
 
     def derive(self, view: Callable[[Any], Any]) -> Self:
@@ -509,7 +511,7 @@ class BlobCore:
                     self.raw_array = array
                 self.shortcut = shortcut
             if made is not None and self.home is not HOST:
-                keep(self)
+                keepers.add(self)
         return shortcut, array
 
     # --- attributes ------------------------------------------------------------------------------
@@ -761,7 +763,7 @@ class BlobCore:
                 exported = writable
             entry = AccessorArrays(shortcut, const, writable, exported)
         if side:
-            keep(self)
+            keepers.add(self)
         arrays: list[AccessorArrays | None] = list(self.accessor_arrays)
         arrays[place] = entry
         self.accessor_arrays = tuple(arrays)

@@ -75,7 +75,7 @@ class Creation(Copies):
             # A copy reads the tensor for a moment, and need not keep it from being resized.
             array = None
         else:
-            array = x if type(x) is np.ndarray else array_of_tensor(x, keep=True)
+            array = x if type(x) is np.ndarray else array_of_tensor(x, "keep")
         if array is None:
             try:
                 array, owned = native_array(x, copy=copy, dtype=wanted)
@@ -109,7 +109,7 @@ class Creation(Copies):
             if isinstance(x, BlobCore):
                 return cls.asarray(x, device=device, copy=copy)
             own = type(x) is np.ndarray and x.dtype in SUPPORTED
-            array = x if own else array_of_tensor(x, keep=True)
+            array = x if own else array_of_tensor(x, "keep")
             if array is None:
                 array = import_array(x, copy=copy)
             return cls._over(array, None, None if device is None else Device(device), copy)

@@ -10,7 +10,6 @@ import numpy as np
 
 from syncblob._dtypes import SUPPORTED, as_dtype
 from syncblob._source_lines import user_instruction
-from syncblob._weak_list import Reference
 from syncblob.arrays.foreign import is_array
 from syncblob.arrays.native import array_of_tensor, native_array
 from syncblob.blob.core import NO_MEMORY, AnyBlob, BlobCore, fresh, making
@@ -175,12 +174,11 @@ def _set_in_place(blob: BlobCore, index: Any, new: Any) -> bool:
     if array is None:
         return False
     shortcut = blob.shortcut
-    note: Any = None
+    writers, note = home.writers, None
     try:
-        writers = home.writers
         if writers is not None:
-            note = {shortcut}
-            writers.add(Reference(note, writers.discard))
+            note = object()
+            writers[note] = shortcut
             # The shortcut may have been revoked while the array was written.
             if not (shortcut.writable and blob.raw_array is array):
                 return False
@@ -193,8 +191,9 @@ def _set_in_place(blob: BlobCore, index: Any, new: Any) -> bool:
         _require_broadcast(np.shape(new), _selected_shape(array.shape, index))
         raise
     finally:
-        # Frames of an error would keep it.
-        note = None
+        # Without a call before, so that no interrupt leaves the note.
+        if writers is not None:
+            writers.pop(note, None)
 
 
 def _fill(blob: BlobCore, value: Any) -> bool:
@@ -402,7 +401,7 @@ def _value_at_hand(blob: BlobCore, value: Any) -> Any:
         if not (value.shortcut.readable or value.current_array("__setitem__") is array):
             return None
     elif home is HOST:
-        array = value if type(value) is np.ndarray else array_of_tensor(value, keep=False)
+        array = value if type(value) is np.ndarray else array_of_tensor(value)
     else:
         return None
     known = array is not None and array.dtype == (blob.dtype if own is None else own.dtype)

@@ -32,7 +32,7 @@ def _rules(kernel: Callable[..., Any]) -> Rules:
 
 
 def _plans_of_operands(rules: Rules, foreign: Callable[..., Any], blob: int | None = None) -> Cache:
-    """Return plans by the types of operands; `foreign` makes calls with others than `_is_operand`.
+    """Return plans by the types of operands; with others than arrays and numbers, of `foreign`.
 
     If one operand is always a Blob, `blob` is its position, and its type is not in the keys.
     """
@@ -42,7 +42,8 @@ def _plans_of_operands(rules: Rules, foreign: Callable[..., Any], blob: int | No
         if blob is not None:
             kinds.insert(blob, BlobCore)
         blobs = [n for n, kind in enumerate(kinds) if issubclass(kind, BlobCore)]
-        if not (blobs and all(map(_is_operand, kinds))):
+        known = {*SCALARS, np.ndarray, *(kinds[n] for n in blobs)}
+        if not (blobs and known.issuperset(kinds)):
             return foreign
         like = blobs[0] if blob is None else blob
         return Plan(rules, dict(enumerate(kinds)), foreign, like=like).run
@@ -80,7 +81,7 @@ def plans_of_operator(name: str, kernel: Callable[..., Any], *, mirrored: bool =
         if getattr(other, "requires_grad", False) is True:
             # torch's own operator, which Python tries next, computes the gradient.
             return NotImplemented
-        operand: Any = array_of_tensor(other, keep=False)
+        operand: Any = array_of_tensor(other)
         if operand is None or operand.dtype not in SUPPORTED or not like.home.plain:
             operand = converted(other, like)
         if operand is NotImplemented:
@@ -91,11 +92,6 @@ def plans_of_operator(name: str, kernel: Callable[..., Any], *, mirrored: bool =
 
     plans = _plans_of_operands(_rules(kernel), foreign, int(mirrored))
     return plans
-
-
-def _is_operand(kind: type) -> bool:
-    """Return whether a plan takes operands of a type as they are."""
-    return issubclass(kind, BlobCore) or kind in SCALARS or kind is np.ndarray
 
 
 def _by_foreign(name: str, kernel: Callable[..., Any], x1: Any, x2: Any, like: Any) -> Any:
@@ -140,7 +136,7 @@ def plans_in_place(name: str, kernel: Callable[..., Any]) -> Cache:
     """
 
     def foreign(like: Any, x2: Any) -> Any:
-        operand: Any = array_of_tensor(x2, keep=False)
+        operand: Any = array_of_tensor(x2)
         if operand is None or operand.dtype not in SUPPORTED or not like.home.plain:
             operand = converted(x2, like)
         if operand is not NotImplemented:

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 from numpy import asarray, ndarray
 
 from syncblob._dtypes import SCALAR_CLASSES, SUPPORTED
-from syncblob._weak_list import Reference
 from syncblob.blob.core import BlobCore, fresh
 from syncblob.calls.in_parts import compute_in_room
 from syncblob.calls.make_call import make_call
@@ -169,14 +168,14 @@ _WRITE = """
         {check}
         a{n} = {x}.array_in(home, MUTABLE, name)
         target = {x}.shortcut
-    note, writers = None, home.writers
+    writers, note = home.writers, None
     try:
         if writers is not None:
-            note = {{target}}
-            writers.add(Reference(note, writers.discard))
+            note = object()
+            writers[note] = target
             # The shortcut may have been revoked while the array was written.
             if not (target.writable and {x}.raw_array is a{n}):
-                note = None
+                del writers[note]
                 return begin(like, {given})
         try:
             result = {compute}
@@ -187,8 +186,9 @@ _WRITE = """
             if not {x}.shortcut.writable:
                 end_write({x}, home, a{n}, name)
     finally:
-        # Frames of an error would keep it.
-        note = None
+        # Without a call before, so that no interrupt leaves the note.
+        if note is not None:
+            writers.pop(note, None)
 """
 _RETURN_TARGET = """
     return {x}
@@ -372,9 +372,8 @@ class Plan:
     def _is_certain(self, home: Home, values: tuple[Any, ...]) -> bool:
         """Return whether `run` surely makes a call, so that it may copy for it, once."""
         ready = self._target is None or values[self._target].shortcut.readable
-        certain = home.plain and not supervisors and ready
         # Lists have to be looked at first.
-        certain = certain and not self._items
+        certain = ready and home.plain and not (supervisors or self._items)
         if certain and self._rules.check is not None:
             self._rules.check(self._rules.native, *values)
         return certain

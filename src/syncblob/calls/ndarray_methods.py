@@ -13,7 +13,7 @@ import numpy as np
 from syncblob._made_functions import name_made_functions
 from syncblob.blob.core import AnyBlob, BlobCore
 from syncblob.calls.engine import plans_by_function
-from syncblob.calls.numpy_protocols import array_function
+from syncblob.calls.numpy_protocols import FUNCTIONS
 from syncblob.calls.tables import Rules
 
 if TYPE_CHECKING:
@@ -35,15 +35,21 @@ def _rules_of_writer(name: str) -> Rules:
 _WRITERS = plans_by_function(_rules_of_writer)
 
 
-# The usual arguments: axes, which no other library needs to be asked about.
+# The usual arguments: axes, which no other library needs to be asked about, as a Blob.
 _AXES = frozenset({int, tuple, type(None)})
 
 
 def _method(function: Callable[..., Any], result: str) -> Any:
+    plans = FUNCTIONS[function]
+
     def method(self: Any, *args: Any, **options: Any) -> Any:
-        if options or len(args) > 1 or (args and type(args[0]) not in _AXES):
-            return function(self, *args, **options)
-        return array_function(self, function, (), (self, *args), options)
+        match (*args, *options.values()):
+            case ():
+                return plans[type(self)](self, self)
+            case (x,) if type(x) in _AXES or type(x) is type(self):
+                kinds = type(self), type(x)
+                return plans[((*options,), *kinds) if options else kinds](self, self, x)
+        return function(self, *args, **options)
 
     method.__doc__ = f"Return {result}; see `numpy.{function.__name__}`."
     # For `help` and others that ask for the parameters.

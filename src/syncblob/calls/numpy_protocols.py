@@ -11,7 +11,7 @@ import numpy as np
 from syncblob._layout import Layout
 from syncblob.blob.core import BlobCore
 from syncblob.calls import tables
-from syncblob.calls.engine import Plan, plans_by_function, usual_plan
+from syncblob.calls.engine import Plan, arguments, maker_of, plans_by_function, usual_plan
 from syncblob.calls.foreign import function_with_strangers, has_strangers, ufunc_with_strangers
 from syncblob.calls.nested import replaced
 from syncblob.calls.operands import is_leaf, shape_only
@@ -31,7 +31,7 @@ def array_ufunc(like: Any, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs:
                 return plans[type(x)](like, x)
             case (x1, x2):
                 return plans[type(x1), type(x2)](like, x1, x2)
-        return plans[(*map(type, inputs),)](like, *inputs)
+        return plans[tuple(map(type, inputs))](like, *inputs)
     out = kwargs.get("out", ())
     if type(out) is not tuple or (method == "__call__" and len(inputs) > ufunc.nin):
         # Numba's `vectorize` passes what to write as it was given, unlike NumPy.
@@ -59,10 +59,18 @@ def array_function(
     """
     if len(types) > 1 and has_strangers("__array_function__", *types):
         return function_with_strangers(func, types, args, kwargs)
+    plans = FUNCTIONS[func]
     if kwargs:
         values = (*args, *kwargs.values())
-        return _FUNCTIONS[func][(*kwargs,), *map(type, values)](like, *values)
-    return _FUNCTIONS[func][(*map(type, args),)](like, *args)
+        return plans[(*kwargs,), *map(type, values)](like, *values)
+    match args:
+        case (x,):
+            return plans[type(x)](like, x)
+        case (x1, x2):
+            return plans[type(x1), type(x2)](like, x1, x2)
+        case (x1, x2, x3):
+            return plans[type(x1), type(x2), type(x3)](like, x1, x2, x3)
+    return plans[tuple(map(type, args))](like, *args)
 
 
 # --- plans ----------------------------------------------------------------------------------------
@@ -176,40 +184,33 @@ def _plan_by_shapes(rules: tables.Rules, kinds: Kinds) -> Callable[..., Any]:
 # --- views: nothing is transferred, because arrays stand for Blobs that are not read --------------
 
 
+_VIEW = """
+def run(like, {given}):
+    array = {x}.raw_array
+    if array is None or {x}.known_memory is None or not {x}.home.native:
+        array = {x}.viewable_array() if {x}.home.native else None
+        array = {x}.layout.dummy() if array is None else array
+    view = native({call}) if array.ndim >= axes else None
+    return read(like, {given}) if view is None else view_of({x}, array, view, {const})
+"""
+
+
 def _plan_of_view(rules: tables.Rules, kinds: Kinds) -> Callable[..., Any]:
     """Plan calls that make views of their first argument, a Blob; or that may copy, and read it."""
     function, (count, names) = rules.function, tables.split_keys(kinds)
-    axes = tables.VIEWS_OF_ONE[function]
+    given = [f"x{n}" for n in range(len(kinds))]
     first = [*kinds].index(tables.first_argument(function, range(count)))
+    blobs = [issubclass(kind, BlobCore) for kind in kinds.values()]
     # Other Blobs stand for axes and numbers.
-    numbers = [
-        n for n, kind in enumerate(kinds.values()) if n != first and issubclass(kind, BlobCore)
-    ]
-    native = _WITHOUT_COPIES.get(function, rules.native)
-    read = Plan(rules, kinds).run
-    # Of `sliding_window_view`.
-    writeable = names.index("writeable") - len(names) if "writeable" in names else None
-
-    def run(like: Any, *values: Any) -> Any:
-        x = values[first]
-        array = x.raw_array
-        if array is None or x.known_memory is None or not x.home.native:
-            array = x.viewable_array() if x.home.native else None
-            array = x.layout.dummy() if array is None else array
-        given = [*values]
-        given[first] = array
-        for n in numbers:
-            given[n] = np.asarray(values[n])
-        named = dict(zip(names, given[count:], strict=True)) if names else {}
-        view = native(*given[:count], **named) if array.ndim >= axes else None
-        if view is None:
-            return read(like, *values)
-        const = rules.const and not (writeable and values[writeable])
-        if type(view) is np.ndarray:
-            return _view_of(x, array, view, const)
-        return type(view)([_view_of(x, array, part, const) for part in view])
-
-    return run
+    values = [f"asarray({x})" if blob else x for x, blob in zip(given, blobs, strict=True)]
+    values[first] = "array"
+    call, taken = arguments(values, names), ", ".join(given)
+    text = _VIEW.format(given=taken, x=given[first], call=call, const=rules.const)
+    method = None if names else tables.METHODS.get(function)
+    native = _WITHOUT_COPIES.get(function) or method or rules.native
+    axes, read = tables.VIEWS_OF_ONE[function], usual_plan(rules, kinds)
+    make = maker_of(text, ("native", "axes", "read", "view_of"), __file__)
+    return make(native, axes, read, _view_of)
 
 
 def _reshape(a: Any, shape: Any = None, order: Any = "C", **options: Any) -> Any:
@@ -230,11 +231,12 @@ _WITHOUT_COPIES: dict[Any, Callable[..., Any]] = {np.ravel: _ravel, np.reshape: 
 
 
 def _view_of(x: Any, array: Any, view: Any, const: bool) -> Any:
-    """Make a view of a Blob from a view of an array that stands for it."""
+    """Make a view of a Blob from a view of an array that stands for it; several of several."""
+    if type(view) is not np.ndarray:
+        return type(view)([_view_of(x, array, part, const) for part in view])
     if view is array:
         return x
-    if const:
-        view.flags.writeable = False
+    const = const and not view.flags.writeable
     blob = x.view_of_array(array, view)
     if blob is None:
         # The array is a dummy, or another thread has replaced the buffer. The elements have the
@@ -249,4 +251,4 @@ def _view_of(x: Any, array: Any, view: Any, const: bool) -> Any:
 
 _CALLS = plans_by_function(lambda ufunc: _rules_of_ufunc((ufunc, "__call__")))
 _METHODS = plans_by_function(_rules_of_ufunc)
-_FUNCTIONS = plans_by_function(_rules_of_function)
+FUNCTIONS = plans_by_function(_rules_of_function)

@@ -31,11 +31,7 @@ if TYPE_CHECKING:
 
 
 def _of_one(kernel: Callable[..., Any], text: str) -> Any:
-    plans = plans_of_kernel(kernel)
-
-    def operator(self: Any) -> Any:
-        return plans[type(self)](self)
-
+    operator = plans_of_kernel(kernel)[BlobCore]
     operator.__doc__ = f"Return ``{text}``."
     return operator
 

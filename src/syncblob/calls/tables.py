@@ -146,7 +146,8 @@ _WITHOUT_SIGNATURE: dict[Callable[..., Any], tuple[str, ...]] = {
 # Faster methods of ndarray with the same parameters in the same order. `np.all` and `np.any` have
 # another order than their methods; those of `np.std` and `np.var` have no `correction`.
 _METHODS = """
-argmax argmin argsort cumprod cumsum diagonal max mean min prod ravel repeat round squeeze sum take
+argmax argmin argsort cumprod cumsum diagonal max mean min prod ravel repeat round squeeze sum
+swapaxes take transpose
 """
 METHODS: dict[Callable[..., Any], Callable[..., Any]] = {
     getattr(np, name): getattr(np.ndarray, name) for name in _METHODS.split()

@@ -37,9 +37,9 @@ DLPACK_CUDA_MANAGED = 13
 # kDLCPU, kDLCUDAHost and kDLROCMHost. The host must not read kDLCUDAManaged before the work on it.
 DLPACK_HOST_TYPES = frozenset({DLPACK_CPU, 3, 11})
 
-# Weak references to sets of the shortcut through which a thread is writing an array without the
-# lock; see `Home.writers`. They vanish with the thread's variables, also after an interrupt.
-WRITERS: set[Any] = set()
+# The shortcuts through which threads are writing arrays without the lock, by an object of each
+# write; see `Home.writers`.
+WRITERS: dict[object, Any] = {}
 
 # The blocks of `compute_only_on` and `verified_const`, and logs of operations, that are open in any
 # thread. While there are any, fast paths ask `require_device`, or leave the call to slower ones. In
@@ -115,7 +115,7 @@ class Home(ABC):
     checks_values: bool = True
     # Who writes an array here without the lock adds its shortcut before it looks whether it may be
     # used. None as long as no buffer of the home leaves a memory.
-    writers: set[Any] | None = None
+    writers: dict[object, Any] | None = None
     # The array library of this home: NumPy, CuPy through array-api-compat, or a backend's own.
     namespace: ModuleType
     # Whether its memory is that of the host. A Blob has one buffer for such homes.
@@ -336,7 +336,7 @@ class Accelerator(Home):
         raise NotImplementedError
 
     bounded: bool = True
-    writers: set[Any] | None = WRITERS
+    writers: dict[object, Any] | None = WRITERS
     # The memories that have had buffers here, in the order of the first.
     residents: WeakList
 

@@ -12,7 +12,6 @@ from syncblob.memory.ledger import Shortcut as Shortcut
 from syncblob.memory.ledger import Transition as Transition
 from syncblob.memory.operations import attempt as attempt
 from syncblob.memory.operations import has_written as has_written
-from syncblob.memory.operations import keep as keep
 from syncblob.memory.room import compute as compute
 from syncblob.memory.room import from_the_start as from_the_start
 from syncblob.memory.room import in_room as in_room

@@ -103,7 +103,7 @@ def _add_used(operands: Iterable[Any], found: set[Any], depth: int = 5) -> None:
 
 def are_written(windows: Iterable[Window]) -> bool:
     """Return whether arrays over windows are being written without the lock."""
-    written = [shortcut.buffer for note in list(WRITERS) for shortcut in note() or ()]
+    written = [shortcut.buffer for shortcut in [*WRITERS.values()]]
     return any(window is each for window in windows for each in written)
 
 
@@ -162,19 +162,16 @@ if hasattr(os, "register_at_fork"):
 # The number of searches for buffers to evict so far. Each use of an accelerator notes it.
 searches: list[int] = [0]
 
-_keepers = WeakList()
-# Registers a Blob that keeps an array over a buffer of an accelerator.
-keep: Callable[[object], None] = _keepers.add
-# Returns the Blobs that may keep such arrays.
-keepers: Callable[[], list[Any]] = _keepers.living
+# The Blobs that may keep arrays over buffers of accelerators.
+keepers = WeakList()
 
 
 def let_go(gone: Callable[[Shortcut], bool]) -> bool:
     """Let Blobs drop arrays over windows that are gone; return whether there were any."""
-    return True in [blob._let_go(gone) for blob in keepers()]
+    return True in [blob._let_go(gone) for blob in keepers.living()]
 
 
 def settle() -> None:
     """Make the memories of results, so that they can be found."""
-    for blob in keepers():
+    for blob in keepers.living():
         blob._settle()

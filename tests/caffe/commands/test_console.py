@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from syncblob._formatting import human_bytes
-from syncblob.caffe.commands.console import print_table, printable
+from syncblob.caffe.commands.console import print_table
 
 
 @pytest.mark.parametrize(
@@ -25,21 +25,6 @@ from syncblob.caffe.commands.console import print_table, printable
 )
 def test_sizes(nbytes, text):
     assert human_bytes(nbytes) == text
-
-
-@pytest.mark.parametrize(
-    ("text", "shown", "encoding"),
-    [
-        ("conv1/3x3", "conv1/3x3", "utf-8"),
-        ("Größe 大", "Größe 大", "utf-8"),
-        ("a\nb\tc", r"a\nb\tc", "utf-8"),
-        ("\x1b[31mred", r"\x1b[31mred", "utf-8"),
-        ("caf\udce9", "caf\N{REPLACEMENT CHARACTER}", "utf-8"),
-        ("é大", r"é\u5927", "latin-1"),
-    ],
-)
-def test_what_does_not_print_is_escaped(text, shown, encoding):
-    assert printable(text, io.TextIOWrapper(io.BytesIO(), encoding=encoding)) == shown
 
 
 def test_what_a_stream_cannot_encode_is_escaped(run, monkeypatch, tmp_path):

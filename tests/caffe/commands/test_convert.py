@@ -1,7 +1,5 @@
 """``syncblob convert``: its output, and its errors in one line."""
 
-import sys
-
 import numpy as np
 import pytest
 
@@ -25,14 +23,6 @@ def test_a_refusal_is_one_line(run, small_model, monkeypatch, arguments, reason)
     assert reason in done.err
     assert done.err.count("\n") == 1
     assert list(small_model.parent.iterdir()) == [small_model]
-
-
-def test_a_missing_library_is_one_line(run, small_model, monkeypatch):
-    monkeypatch.setitem(sys.modules, "ml_dtypes", None)
-    target = small_model.with_name("x.safetensors")
-    done = run("convert", small_model, target, "--dtype", "bfloat16")
-    assert (done.status, done.out, done.err.count("\n")) == (2, "", 1)
-    assert "this needs ml_dtypes, which is missing: pip install 'syncblob[bfloat16]'" in done.err
 
 
 def test_a_note_on_names_that_caffe_does_not_find(run, tmp_path):

@@ -36,14 +36,6 @@ def test_the_whole_output(run, small_model):
     ]
 
 
-def test_a_net_without_layers_and_a_layer_without_a_type(run, write_model):
-    done = run("inspect", write_model(), "--stats")
-    assert done.status == 0
-    assert "Layers" not in done.out
-    assert "0 layers, 0 blobs, 0 parameters, 0 B of weights" in done.out
-    assert "x      -     (1,)" in run("inspect", write_model(("x", "", [[1.0]]))).out
-
-
 @pytest.mark.parametrize("flags", [[], ["--stats"]])
 def test_weights_are_read_for_statistics_only_and_not_kept(run, small_model, monkeypatch, flags):
     opened, counts = [], []

@@ -264,21 +264,6 @@ def test_a_tree_of_hdf5_that_is_damaged(tmp_path):
 # --- files with the extension of another format --------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["x.caffemodel", "x.caffemodel.h5", "x.npz", "x.pt", "x.h5", "x"])
-@pytest.mark.parametrize(
-    "extension", ["caffemodel", "caffemodel.h5", "h5", "safetensors", "npz", "pt"]
-)
-def test_what_a_file_is_is_seen_from_its_contents(tmp_path, extension, name):
-    need_library_of(extension)
-    model = syncblob.ModelFile("n", [syncblob.Layer("a", blobs=[np.ones((2, 3), np.float32)])])
-    syncblob.save_model(model, tmp_path / "made.caffemodel")
-    path = tmp_path / f"right.{extension}"
-    convert(tmp_path / "made.caffemodel", path)
-    with open_weights(path) as right, open_weights(path.rename(tmp_path / name)) as found:
-        assert found.kind == right.kind
-        assert [blob.tolist() for blob in found.tensors.values()] == [[[1.0] * 3] * 2]
-
-
 @pytest.mark.parametrize(
     ("message", "opener"),
     [

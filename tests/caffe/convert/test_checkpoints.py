@@ -110,12 +110,6 @@ def test_dictionaries_that_look_endless():
 # --- dictionaries without a file -----------------------------------------------------------------
 
 
-def test_nested_dictionaries_as_a_model():
-    nested = {"conv1": {"weight": TWO, "bias": ONE}, "block": {"ip": {"weight": TWO}}}
-    model = from_tensors(nested | {"conv1._extra_state": {"n": 3}})
-    assert {name: len(layer.blobs) for name, layer in model.items()} == {"conv1": 2, "block.ip": 1}
-
-
 @pytest.mark.parametrize("value", ["text", None, object()])
 def test_an_entry_that_is_no_array_is_named(value):
     with pytest.raises(

@@ -7,7 +7,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 import safetensors.numpy
-from comparable_models import FAITHFUL, layers_of, need_library_of
+from comparable_models import FAITHFUL, need_library_of
 
 import syncblob
 from syncblob import Layer, ModelFile, open_model
@@ -90,26 +90,6 @@ def test_values_that_fit_or_do_not(tmp_path, values, dtype, reason):
         convert(tmp_path / "x.npz", tmp_path / "y.npz", dtype=dtype)
     assert reason in str(caught.value)
     assert _names(tmp_path) == ["x.npz"]
-
-
-# --- layers --------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("patterns", "names"),
-    [
-        (["conv*"], ["conv1"]),
-        ("conv*", ["conv1"]),
-        (["ip", "bn.1"], ["bn.1", "ip"]),
-        (["*"], ["data", "conv1", "bn.1", "ip", "lstm", "odd", "empty"]),
-        (["[ce]*"], ["conv1", "empty"]),
-    ],
-)
-def test_layers_by_pattern(model, tmp_path, patterns, names):
-    convert(model.path, tmp_path / "x.caffemodel", layers=patterns)
-    with syncblob.open_model(tmp_path / "x.caffemodel") as found:
-        assert list(found) == names
-        assert layers_of(found) == [one for one in layers_of(model) if one[0] in names]
 
 
 # --- the description -----------------------------------------------------------------------------
@@ -405,15 +385,6 @@ def test_inner_products_with_transpose_are_outputs_by_inputs_but_in_caffe(tmp_pa
             assert values == {"ip.weight": expected, "ip.bias": [5, 6]}
     transposed = open_model(back)["ip"].proto.inner_product_param.transpose
     assert transposed == (extension == "caffemodel")
-
-
-@pytest.mark.parametrize("extension", ["npz", "safetensors"])
-def test_weights_of_one_axis_are_not_transposed(tmp_path, extension):
-    layer = Layer("ip", "InnerProduct", blobs=[np.arange(4, dtype="f4")])
-    layer.proto.inner_product_param.transpose = True
-    convert(_save(tmp_path / "x.caffemodel", layer), tmp_path / f"y.{extension}")
-    with open_weights(tmp_path / f"y.{extension}") as found:
-        assert found.tensors["ip.weight"].tolist() == [0, 1, 2, 3]
 
 
 def test_inner_products_with_transpose_as_tensors(tmp_path):

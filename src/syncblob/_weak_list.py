@@ -47,14 +47,15 @@ class WeakList(dict[int, Any]):
     def living(self) -> list[Any]:
         """Return the objects that are alive, in the order in which they came."""
         with _pruning:
-            for key, reference in [*self.items()]:
+            # Of copies: a finalizer or another thread may add an object meanwhile.
+            for key, reference in self.copy().items():
                 if reference() is None:
                     removed = self.pop(key, reference)
                     if removed() is not None:
                         # A new object has the id of one that another thread has dropped meanwhile.
                         self[key] = removed
             self._limit = max(1024, 2 * len(self))
-            found = [reference() for reference in [*self.values()]]
+            found = [reference() for reference in self.copy().values()]
         return [x for x in found if x is not None]
 
 

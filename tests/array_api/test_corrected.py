@@ -249,13 +249,6 @@ def test_joining_across_devices_is_done_on_the_accelerator(join, accelerator):
     np.testing.assert_array_equal(np.asarray(result), numpys([a, 2 * a]), strict=True)
 
 
-def test_elements_are_stacked_on_the_device_of_the_first_blob(on):
-    x = on(np.arange(3.0))
-    stacked = xp.stack([*x, xp.sum(x)])
-    assert (stacked.device, stacked.tolist()) == (x.device, [0, 1, 2, 3])
-    assert xp.stack([*x]).tolist() == [0, 1, 2]
-
-
 # --- sorting --------------------------------------------------------------------------------------
 
 

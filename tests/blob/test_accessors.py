@@ -5,7 +5,7 @@ import pytest
 from made_blobs import CPU, DTYPES, GPU, NONE, PAIR, SYNCED, address, put, values
 
 import syncblob
-from syncblob import Blob, Head
+from syncblob import Blob
 
 
 def host(array):
@@ -42,17 +42,6 @@ def test_contents_pass_between_the_sides_in_every_dtype(accelerator, dtype, whic
     getattr(blob, f"mutable_gpu_{which}")()
     down = getattr(blob, f"cpu_{which}")()
     assert down.tobytes() == expected.tobytes()
-
-
-# --- borrows -----------------------------------------------------------------------------------
-
-
-def test_borrows_of_data_and_of_diff_end_each_on_its_own():
-    blob = Blob(3, device="simulated")
-    data, diff = blob.mutable_cpu_data(), blob.mutable_cpu_diff()
-    blob.gpu_data()
-    assert not data.flags.writeable
-    assert diff.flags.writeable
 
 
 # --- set_* -------------------------------------------------------------------------------------
@@ -204,20 +193,6 @@ def test_the_shape_follows_its_blob_to_other_memory():
     uploads = first.uploads, second.uploads
     assert blob.gpu_shape().tolist() == [3]
     assert (first.uploads, second.uploads) == (uploads[0], uploads[1] + 1)
-
-
-@pytest.mark.parametrize("which", ["data", "diff"])
-def test_memory_of_another_accelerator_than_the_device_is_shared(which):
-    blob, other = Blob(3, device="simulated:0"), Blob(3, device="simulated:1")
-    getattr(other, f"mutable_gpu_{which}")()[...] = 2
-    getattr(blob, f"share_{which}")(other)
-    head = "head" if which == "data" else "diff_head"
-    assert (getattr(blob, head), getattr(other, head)) == (Head.ELSEWHERE, GPU)
-    with syncblob.record_transfers() as log:
-        assert getattr(blob, f"gpu_{which}")().tolist() == [2, 2, 2]
-    assert [(one.direction, one.device) for one in log] == [("peer", "simulated:0")]
-    assert getattr(other, head) is GPU
-    assert getattr(blob, head) is GPU
 
 
 @pytest.mark.parametrize("which", ["data", "diff"])

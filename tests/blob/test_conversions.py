@@ -50,25 +50,6 @@ def test_an_item_ends_no_borrow_of_a_thread_that_writes_meanwhile(monkeypatch):
     assert blob.item(1) == 8
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_a_blob_without_axes_converts_to_python_numbers(dtype):
-    blob = blob_in(GPU, dtype, (2,))[1]
-    kind = blob.dtype.kind
-    assert bool(blob) is True
-    assert complex(blob) == 1
-    for convert in (int, float):
-        if kind == "c":
-            with pytest.raises(TypeError):
-                convert(blob)
-        else:
-            assert convert(blob) == 1
-    if kind in "iu":
-        assert (operator.index(blob), [7, 8][blob]) == (1, 8)
-    else:
-        with pytest.raises(TypeError, match="integer"):
-            operator.index(blob)
-
-
 @pytest.mark.parametrize("dtype", [d for d in DTYPES if not d.startswith("complex")])
 def test_a_blob_without_axes_is_formatted_as_its_number(dtype):
     blob = blob_in(GPU, dtype, (2,))[1]
@@ -145,19 +126,6 @@ def test_dtypes_a_blob_cannot_hold_are_refused(dtype):
             blob_in(CPU).astype(dtype)
 
 
-@pytest.mark.parametrize("head", PAIR)
-@pytest.mark.parametrize("target", ["cpu", "simulated:0", "simulated:1"])
-def test_to_device_copies_to_another_device_and_returns_itself_for_its_own(head, target):
-    blob = blob_in(head).T
-    result = blob.to_device(target)
-    assert (result.device, result.tolist()) == (target, blob.tolist())
-    assert (result is blob) == (blob.device == target)
-    if result is not blob:
-        result[...] = 9
-        assert blob.tolist() == (values("float32").T.tolist() if head else [[0, 0]] * 3)
-    assert result.gpu_data().shape == (3, 2) if target != "cpu" else result.head is not GPU
-
-
 def test_to_device_checks_the_device_before_it_moves_anything():
     blob = blob_in(GPU)
     for device, error in (("cuda:99", syncblob.NoDeviceError), ("tpu", ValueError)):
@@ -189,16 +157,6 @@ def test_a_copy_is_independent_and_moves_nothing(simulated, head, make):
     assert result.diff.tolist() == [[4 if head else 0] * 3] * 2
     result[...] = 1
     assert blob.tolist() == [[7] * 3] * 2
-
-
-def test_a_copy_of_a_view_is_contiguous_and_has_its_part_of_the_gradient():
-    blob = blob_in(GPU)
-    blob.diff[...] = values("float32") + 10
-    result = blob.T[::2].copy()
-    assert result.strides == (8, 4)
-    assert result.tolist() == values("float32").T[::2].tolist()
-    assert result.diff.tolist() == (values("float32") + 10).T[::2].tolist()
-    assert len(set(map(id, copy.deepcopy([blob, blob])))) == 1
 
 
 @pytest.mark.parametrize("order", ["C", "F", "A", "K"])

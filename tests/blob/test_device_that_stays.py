@@ -115,16 +115,6 @@ def test_it_is_what_was_asked_for_whichever_side_was_written_last(make, device, 
     assert_on(blob, device)
 
 
-@pytest.mark.parametrize("device", DEVICES)
-def test_asarray_gives_an_accelerators_contents_the_device_of_their_owner(device):
-    blob = blob_of(device)
-    blob.mutable_gpu_data()
-    assert Blob.asarray(blob) is blob
-    assert str(Blob.asarray(blob.T).device) == str(Blob.asarray(blob, "int8").device) == device
-    with use_device(other_than(device)):
-        assert str(Blob.asarray(blob, copy=True).device) == device
-
-
 # --- operations on a Blob ------------------------------------------------------------------------
 
 
@@ -224,18 +214,6 @@ def test_it_stays_whatever_is_done(use, device, kind):
     assert_on(blob, device)
 
 
-@pytest.mark.parametrize("device", DEVICES)
-def test_views_keep_the_device_they_were_made_with(device):
-    blob = blob_of(device)
-    views = [blob[0], blob.T, blob.const, blob.on(other_than(device))]
-    blob.mutable_cpu_data()
-    blob.mutable_gpu_data()
-    blob.share_data(blob_of(other_than(device)))
-    expected = [device, device, device, other_than(device)]
-    assert [str(view.device) for view in views] == expected
-    assert [str((view + 1).device) for view in views] == expected
-
-
 # --- on ------------------------------------------------------------------------------------------
 
 
@@ -289,14 +267,6 @@ def test_a_gradient_is_on_the_accelerator_that_on_has_named(simulated, existing)
     view.update()
     assert (view.device, blob.tolist()) == ("simulated:1", [-1, -1, -1])
     assert simulated.allocations == 0
-
-
-def test_a_result_that_has_no_memory_yet_can_be_used_elsewhere_too():
-    result = blob_of("cpu") + 1
-    view = result.on("simulated")
-    view += 1
-    assert (result.head, result.device) == (GPU, "cpu")
-    assert result.tolist() == (values() + 2).tolist()
 
 
 @pytest.mark.parametrize(

@@ -109,17 +109,6 @@ def test_a_stale_alias_is_called_stale_with_the_access_that_made_it_so() -> None
     assert array is not None
 
 
-@pytest.mark.parametrize("part", [slice(None), 0])
-def test_so_is_a_stale_alias_of_the_accelerator(part) -> None:
-    blob = at_cpu()
-    array = np.asarray(blob[part].gpu)
-    with pytest.warns(StaleAliasWarning):
-        blob[part].mutable_cpu_data()
-    [stale] = [text for label, text in blob.explain().rows if label == "stale alias"]
-    assert stale.endswith(f"; stale since {line_of(blob, 'mutable_cpu_data')}")
-    assert not array.flags.writeable
-
-
 @pytest.mark.parametrize(
     ("access", "reason"),
     [
@@ -240,15 +229,6 @@ def test_of_a_view_it_says_which_part_it_is() -> None:
     assert rows_of(blob.on("cpu"))["device"] == "cpu, where operations run"
 
 
-def test_the_part_of_the_gradient_is_told_too() -> None:
-    blob = split()
-    blob.diff[...] = 2
-    blob[:8].mutable_cpu_diff()
-    rows = rows_of(blob[4:])
-    assert rows["diff head"] == "SPLIT: each side holds a part of the newest contents"
-    assert rows["diff on the host"] == FULL * 4 + NONE * 36
-
-
 def test_what_a_source_has_not_given_yet_is_on_no_side() -> None:
     blob = Blob.from_source(80, "int8", lambda: np.zeros(80, np.uint8), device="simulated")
     assert rows_of(blob)["head"] == "UNINITIALIZED: only its source has them"
@@ -309,18 +289,6 @@ def test_uploads_that_an_alias_repeats_are_no_ping_pong_without_downloads() -> N
             blob.gpu_data()
     assert (log.uploads, log.problems()) == (5, [])
     assert alias is not None
-
-
-def test_there_and_back_is_no_ping_pong() -> None:
-    blob = at_cpu()
-    with record_transfers() as log:
-        blob.mutable_gpu_data()
-        blob.cpu_data()
-        for _ in range(5):
-            fresh = at_cpu()
-            fresh.mutable_gpu_data()
-            fresh.cpu_data()
-    assert log.problems() == []
 
 
 def test_parts_that_go_there_and_back_once_are_no_ping_pong() -> None:

@@ -100,13 +100,6 @@ def test_a_resize_ends_it():
     assert [*rest] == [2]
 
 
-def test_what_goes_wrong_is_said_where_it_is_read():
-    blob = on_device([1, 2])
-    with syncblob.no_transfers(), pytest.raises(syncblob.TransferGuardError, match="__iter__"):
-        list(blob)
-    assert blob.head is Head.HEAD_AT_GPU
-
-
 @pytest.mark.parametrize("function", [np.roots, np.poly, np.vstack, np.stack])
 def test_numpys_functions_that_ask_the_items_give_arrays(function):
     numbers = np.array([1.0, 5.0, 6.0])

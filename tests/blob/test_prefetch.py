@@ -92,21 +92,6 @@ def test_it_returns_while_the_upload_runs_and_who_needs_it_waits(held):
     assert held.uploads == 1
 
 
-def test_the_next_batch_is_pushed_while_this_one_computes(simulated):
-    data = on_host((8, 4))
-    expected = values("float32", (8, 4))
-    simulated.reset_counts()
-    results = []
-    with syncblob.record_transfers() as log:
-        data[:2].prefetch()
-        for start in range(0, 8, 2):
-            data[start + 2 : start + 4].prefetch()
-            results.append(data[start : start + 2] * 2)
-    assert [(t.offset, t.nbytes) for t in log] == [(start * 16, 32) for start in range(0, 8, 2)]
-    assert all(transfer.asynchronous for transfer in log)
-    assert np.concatenate([r.cpu_data() for r in results]).tolist() == (expected * 2).tolist()
-
-
 def test_async_gpu_push_of_a_view_looks_at_its_part():
     blob = blob_in(SPLIT)
     with syncblob.record_transfers() as log:

@@ -344,17 +344,6 @@ def test_a_failed_gathering_changes_nothing(simulated, make):
     assert state(blob) == before
 
 
-@pytest.mark.parametrize("side", ["cpu", "gpu"])
-def test_a_private_copy_is_not_seen_and_sees_nothing(side):
-    blob = blob_in(GPU, "float32", (4, 6))
-    view = blob[:, ::2]
-    private = np.array(getattr(view, side), copy=True)
-    private[...] = 9
-    blob[...] = 1
-    assert (blob.tolist(), private.tolist()) == ([[1] * 6] * 4, [[9] * 3] * 4)
-    assert not blob.memory.aliased
-
-
 # --- any view of any map -------------------------------------------------------------------------
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from made_blobs import CPU, DTYPES, GPU, PAIR, SYNCED, blob_in, values
+from made_blobs import CPU, DTYPES, GPU, SYNCED, blob_in, values
 
 import syncblob
 from syncblob import Blob
@@ -81,15 +81,6 @@ def test_fewer_edge_items_than_one_are_left_to_numpy():
 
 
 # --- Blobs ---------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("head", PAIR)
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_a_blob_has_the_text_of_its_values(dtype, head):
-    blob = blob_in(head, dtype)
-    expected = values(dtype) if head else np.zeros_like(values(dtype))
-    assert str(blob) == f"{blob}" == format(blob) == str(expected)
-    assert np.asarray(blob).tobytes() == expected.tobytes()
 
 
 def test_repr_moves_nothing_and_shows_no_values(simulated):

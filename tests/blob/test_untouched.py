@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from in_threads import in_threads
 
-from syncblob import Blob, Head
+from syncblob import Blob
 
 DEVICES = pytest.mark.parametrize("device", ["cpu", "simulated"])
 
@@ -67,16 +67,6 @@ USES = {
 @pytest.mark.parametrize("use", USES.values(), ids=USES)
 def test_the_first_use_finds_zeros(use, device):
     assert not np.asarray(use(Blob((2, 3), device=device))).any()
-
-
-@DEVICES
-def test_what_moves_nothing_finds_nothing(device):
-    blob = Blob((2, 3), device=device)
-    assert (blob.shape, blob.dtype, blob.size, blob.nbytes) == ((2, 3), np.float32, 6, 24)
-    assert blob.strides == (12, 4)
-    assert (blob.head, blob.diff_head, blob.name) == (Head.UNINITIALIZED, Head.UNINITIALIZED, "")
-    assert "UNINITIALIZED" in repr(blob)
-    assert "UNINITIALIZED" in str(blob.explain())
 
 
 def test_threads_that_come_first_find_the_same_memory():

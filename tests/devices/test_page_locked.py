@@ -2,6 +2,7 @@
 
 import gc
 import types
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -98,7 +99,10 @@ def test_a_block_that_is_dropped_during_the_wait_is_left_to_the_next_one():
         array = np.empty(nbytes, np.uint8)
         return types.SimpleNamespace(ptr=array.ctypes.data, size=nbytes, array=array)
 
-    locked = page_locked.PageLocked(lock, later.clear)
+    order = types.SimpleNamespace(
+        calls=nullcontext, drop_finished=lambda: None, synchronize=later.clear
+    )
+    locked = page_locked.PageLocked(lock, order)
     blocks = [locked.allocate(1000) for _ in range(8)]
     later.append(locked.allocate(1000))
     address = later[0].ctypes.data

@@ -535,9 +535,3 @@ def test_memory_of_other_kinds_of_devices_and_other_objects_are_refused():
         Blob.from_dlpack([1, 2])
     with pytest.raises(BufferError):
         Blob.from_dlpack(values().astype(">f4"))
-
-
-def test_a_blob_comes_from_dlpack_with_its_memory_unless_copied():
-    blob = blob_in(GPU)
-    assert Blob.from_dlpack(blob).memory is blob.memory
-    assert Blob.from_dlpack(blob, copy=True).memory is not blob.memory

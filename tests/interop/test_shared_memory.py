@@ -95,15 +95,6 @@ def test_the_block_goes_with_the_last_array_over_it(name):
     assert not exists(name)
 
 
-def test_who_attached_leaves_the_block_when_it_goes(name):
-    blob = Blob.in_shared_memory(3, name=name)
-    other = Blob.in_shared_memory(3, name=name, create=False)
-    del other
-    assert exists(name)
-    del blob
-    assert not exists(name)
-
-
 def test_who_attached_keeps_the_memory_when_the_name_has_gone(name):
     blob = Blob.in_shared_memory(3, name=name)
     other = Blob.in_shared_memory(3, name=name, create=False)

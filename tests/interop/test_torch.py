@@ -7,7 +7,7 @@ import pytest
 import tiers
 from call_texts import functions
 from devices import OTHER
-from made_blobs import CPU, DTYPES, GPU, PAIR, SPLIT, SYNCED, address, blob_in, values
+from made_blobs import CPU, DTYPES, GPU, PAIR, SPLIT, address, blob_in, values
 
 import syncblob
 from syncblob import Blob, Device, StaleAliasWarning
@@ -50,15 +50,6 @@ def test_a_tensor_takes_the_mutable_path_on_the_blobs_device(simulated, take, he
     tensor += 1
     assert blob.tolist() == (values() * bool(head) + 1).tolist()
     assert simulated.downloads == (head is not CPU)
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_a_const_blob_is_lent_on_the_const_path(simulated, dtype):
-    blob = blob_in(SYNCED, dtype)
-    simulated.reset_counts()
-    assert torch.from_dlpack(blob.const).data_ptr() == address(blob.gpu_data())
-    assert torch.as_tensor(blob.const).tolist() == values(dtype).tolist()
-    assert (blob.head, simulated.uploads + simulated.downloads) == (SYNCED, 0)
 
 
 def test_a_tensor_keeps_the_bytes_when_the_blob_is_gone_or_has_grown():
@@ -125,19 +116,6 @@ def test_a_tensor_with_a_pending_conjugation_is_never_taken_for_its_memory():
     with pytest.raises(BufferError, match="conj"):
         Blob.asarray(lazy)
     assert Blob.asarray(lazy.resolve_conj()).tolist() == [1 - 2j, 3 + 4j]
-
-
-@pytest.mark.parametrize("side", ["cpu", "gpu"])
-def test_tensors_can_be_set_and_hold_what_transfers_bring(side):
-    blob, tensor = blob_in(CPU), torch.zeros(2, 3)
-    other = "gpu" if side == "cpu" else "cpu"
-    getattr(blob, f"set_{side}_data")(tensor)
-    getattr(blob, f"mutable_{other}_data")()[...] = 8
-    getattr(blob, f"{side}_data")()
-    assert tensor.tolist() == [[8] * 3] * 2
-    blob.copy_from(torch.ones(2, 3))
-    blob[0] = torch.full((3,), 4.0)
-    assert blob.tolist() == [[4] * 3, [1] * 3]
 
 
 def test_a_blob_keeps_a_tensors_memory():

@@ -99,16 +99,6 @@ def test_an_out_with_a_mask_is_brought_up_to_date_but_not_that_of_a_reduction(
     assert out.tolist() == expected.tolist()
 
 
-def test_out_says_where_to_compute_as_operands_do():
-    out = Blob((2, 3), device="simulated:0")
-    assert np.add(on("cpu", values()), values(), out=out) is out
-    assert out.head is GPU
-    here = Blob((2, 3), device="cpu")
-    np.add(on("simulated:0", values()), 1, out=here)
-    # The newest contents are on the side that computed them. The device of a Blob never changes.
-    assert (here.head, here.device) == (GPU, "cpu")
-
-
 @pytest.mark.parametrize("device", DEVICES)
 def test_an_array_as_out_is_written_and_returned(device):
     blob = on(device, values())

@@ -80,8 +80,6 @@ class Streams:
 @contextmanager
 def installed():
     """Make PyTorch use CUDA devices, as far as syncblob can tell."""
-    import cupy  # the model, if it is installed
-
     streams = Streams()
     imported = tensors._of_capsule
 
@@ -89,20 +87,13 @@ def installed():
         streams.exports += 1
         return imported(dlpack_capsules.edit(capsule, device=(1, 0)))
 
-    def capturing():
-        # Of the legacy stream, CUDA says that it would depend on a capture, if one is blocking.
-        current = streams.current.get(cupy.cuda.runtime.getDevice())
-        return bool((current or cupy.cuda.Stream.null).is_capturing())
-
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(torch.cuda, "is_initialized", lambda: True)
         patch.setattr(torch.cuda, "init", lambda: None)
         patch.setattr(torch.cuda, "is_available", lambda: True)
         patch.setattr(torch._C, "_cuda_getCurrentRawStream", streams.pointer, raising=False)
-        patch.setattr(torch.cuda, "is_current_stream_capturing", capturing)
         patch.setattr(torch.cuda, "current_stream", streams.current_stream)
         patch.setattr(torch.cuda, "memory_reserved", lambda _: 1000 + streams.cached)
-        patch.setattr(torch.cuda, "memory_allocated", lambda _: 1000)
         patch.setattr(torch.cuda, "empty_cache", lambda: setattr(streams, "cached", 0))
         patch.setattr(tensors, "_of_capsule", of_capsule)
         patch.setattr(tensors, "_reached", set())

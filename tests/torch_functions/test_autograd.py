@@ -267,17 +267,6 @@ def test_a_view_is_a_parameter_too(view):
     assert blob.diff.sum() == 2 * view(values()).sum()
 
 
-def test_blobs_that_share_data_and_diff_share_steps_and_gradients():
-    one, other = blob_in(CPU), blob_in(CPU)
-    other.share_data(one)
-    other.share_diff(one)
-    leaves = [one.as_parameter(), other.as_parameter()]
-    (leaves[0].sum() + 2 * leaves[1].sum()).backward()
-    assert one.diff.tolist() == other.diff.tolist() == [[3] * 3] * 2
-    torch.optim.SGD(leaves[:1], lr=1).step()
-    assert other.tolist() == leaves[1].tolist() == (values() - 3).tolist()
-
-
 # --- on the other side ---------------------------------------------------------------------------
 
 

@@ -43,14 +43,6 @@ def test_with_a_tensor_that_requires_a_gradient_an_operator_is_torchs():
     assert blob.tolist() == before
 
 
-def test_a_view_is_written_and_the_rest_of_the_memory_is_not():
-    blob = blob_in(GPU)
-    torch.mul(T[:, :2], 10, out=blob[:, 1:])
-    assert blob.tolist() == [[0, 0, 10], [3, 30, 40]]
-    torch.neg_(blob.T)
-    assert blob.tolist() == [[0, 0, -10], [-3, -30, -40]]
-
-
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int64"])
 @pytest.mark.parametrize("head", [NONE, CPU, GPU, SYNCED])
 @pytest.mark.parametrize(

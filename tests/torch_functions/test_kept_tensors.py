@@ -48,19 +48,6 @@ def test_the_second_function_gets_the_tensor_of_the_first(head):
     assert blob.head is head
 
 
-@pytest.mark.parametrize("dtype", ["bool", "int64", "float16", "bfloat16", "complex64"])
-def test_a_kept_tensor_has_the_dtype(dtype):
-    blob = blob_in(CPU, dtype)
-    for _ in range(3):
-        found = torch.clone(blob)
-        assert found.dtype is getattr(torch, dtype)
-        assert found.tolist() == values(dtype).tolist()
-    view = torch.reshape(blob, (3, 2))
-    assert blob.memory.aliased
-    del view
-    assert not blob.memory.aliased
-
-
 CHANGES = functions(
     """
     b.mutable_cpu_data().__imul__(3); b.mutable_gpu_data().__imul__(3); b.__setitem__(..., 7);
@@ -308,17 +295,6 @@ def test_a_flag_that_changes_between_calls():
     for norm, head in ((None, SYNCED), (1.0, CPU), (None, CPU)):
         F.embedding(index, weight, max_norm=norm)
         assert weight.head is head
-
-
-def test_a_kept_tensor_is_read_beside_an_out():
-    blob, out = blob_in(CPU), blob_in(CPU)
-    warm(blob, out)
-    for count in (1, 2):
-        torch.add(blob, out, out=out)
-        assert out.tolist() == ((count + 1) * values()).tolist()
-        assert blob.tolist() == values().tolist()
-    torch.add(blob[:, 1:], 1, out=blob[:, :-1])
-    assert blob.tolist() == [[2, 3, 2], [5, 6, 5]]
 
 
 # --- threads, forks, memory ----------------------------------------------------------------------

@@ -159,11 +159,6 @@ class LibraryHome(Accelerator):
                 self.own("copyto")(target, self.as_array(result), where=where)
         return out if len(targets) > 1 else targets[0]
 
-    @property
-    def dlpack_device(self) -> tuple[int, int]:
-        """The library's DLPack type and the index of the device."""
-        return (self.dlpack_type, self.device.index)
-
 
 def _name_of(function: Any) -> str | None:
     """Return the name of a function of NumPy's, or of a corrected one; None for other functions."""

@@ -330,6 +330,11 @@ class Accelerator(Home):
         """Return what `protocol` says of an array of this accelerator."""
         raise NotImplementedError
 
+    @property
+    def dlpack_device(self) -> tuple[int, int]:
+        """The library's DLPack type and the index of the device."""
+        return (self.dlpack_type, self.device.index)
+
     @classmethod
     def device_of(cls, array: Any) -> Device:
         """Return the device of an array of this accelerator's library."""

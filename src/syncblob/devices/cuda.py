@@ -25,7 +25,7 @@ from syncblob._locks_lost_in_fork import notify
 from syncblob.devices import page_locked, timed_computations
 from syncblob.devices.base import DLPACK_CUDA, ENDING, NEEDED, Accelerator, BesideCaptureError, Push
 from syncblob.devices.cuda_shared import SharedMemory
-from syncblob.devices.cuda_streams import Order, Owner, Stretch, as_stream, is_capturing
+from syncblob.devices.cuda_streams import Order, Owner, Stretch, as_stream
 from syncblob.devices.device import Device
 from syncblob.devices.host import HOST
 from syncblob.errors import NoDeviceError
@@ -44,16 +44,14 @@ if TYPE_CHECKING:
 _OUT_OF_MEMORY = 2
 _TO_DEVICE, _TO_HOST = 1, 2
 
-
-def _driver() -> Any:
-    return ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
+_DRIVER = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
 
 
 @cache
 def _why_not() -> str | None:
     """Return why CUDA cannot be used; None if it can. Cached."""
     try:
-        _driver()
+        ctypes.CDLL(_DRIVER)
         import cupy  # imported only if a CUDA device is used
 
         return None if cupy.cuda.runtime.getDeviceCount() else "there is no CUDA device"
@@ -79,10 +77,9 @@ class CudaBackend(Accelerator):
     """One CUDA device. Making it raises a NoDeviceError if CuPy, the driver or it is missing."""
 
     def __init__(self, index: int) -> None:
-        reason = _why_not()
-        if reason is None and index >= device_count():
-            reason = f"there are {device_count()} CUDA devices, the first is cuda:0"
-        if reason is not None:
+        count = device_count()
+        if index >= count:
+            reason = _why_not() or f"there are {count} CUDA devices, the first is cuda:0"
             raise NoDeviceError(
                 f"cuda:{index} cannot be used: {reason}. Select another device, for example "
                 "with syncblob.use_device('simulated')"
@@ -93,13 +90,15 @@ class CudaBackend(Accelerator):
         self.device: Device = Device(f"cuda:{index}")
         self.namespace: ModuleType = namespace
         self._cupy = cupy
-        self._context = cupy.cuda.Device(index)
-        self.order: Order = Order(cupy, index, _driver())
+        self.order: Order = Order(cupy, index, ctypes.CDLL(_DRIVER))
+        self._context = self.order.device
         self.lend: Any = self.order.lend
-        self._page_locked = page_locked.PageLocked(cupy.cuda.PinnedMemory, self.order.synchronize)
+        self.is_seen: Any = self.order.is_seen
+        self._page_locked = page_locked.PageLocked(cupy.cuda.PinnedMemory, self.order)
         self._runtime: ModuleType = cupy.cuda.runtime
         self._copy = self._runtime.memcpyAsync
         self._short_of_memory = MemoryError, self._runtime.CUDARuntimeError
+        self._no_pool = cupy.cuda.MemoryPool()
         self._shared_memory = SharedMemory(cupy, index)
         self.can_share: bool = self._shared_memory.can
         self.share_memory(shared=self.can_share)
@@ -116,6 +115,7 @@ class CudaBackend(Accelerator):
     queues = True
     checks_values = False
     protocol = "__cuda_array_interface__"
+    dlpack_type = DLPACK_CUDA
 
     # --- computations ----------------------------------------------------------------------------
 
@@ -137,9 +137,6 @@ class CudaBackend(Accelerator):
             except self._short_of_memory as error:
                 raise self._shortage(error) from None
             finally:
-                if stream is None:
-                    # First, because the function may be torch's.
-                    order.join()
                 order.note((*args, *keywords.values()) if keywords else args, result, stream)
                 if ENDING:
                     self.end()
@@ -147,8 +144,7 @@ class CudaBackend(Accelerator):
 
     def used(self, *arrays: Any) -> None:
         """Record that work which uses arrays was queued by a function that `compute` has called."""
-        with self._context:
-            self.order.note(arrays)
+        self.order.note(arrays)
 
     def as_array(self, result: Any) -> Any:
         """Return an array. CuPy returns no scalars, but array-api-compat may return Python's."""
@@ -163,24 +159,18 @@ class CudaBackend(Accelerator):
 
     def allocate(self, nbytes: int, *, zeroed: bool = False) -> Any:
         """Return a new buffer from CuPy's allocator. Zeros are visible to every stream."""
-        own: Any = partial(self._cupy.empty, dtype=np.uint8)
-        allocate = self._shared_memory.allocate if self.shared else own
+        make = self._shared_memory.allocate if self.shared else self._cupy.empty
         with self.order.calls():
             self._refuse_capture("an allocation")
             try:
-                buffer = allocate(nbytes)
+                buffer = make(nbytes, np.uint8)
             except self._short_of_memory as error:
                 raise self._shortage(error, nbytes) from None
             # The pool gives out memory that work on the current stream has not finished with.
-            self.order.note((), buffer)
+            self.order.note((), buffer, self.order.current())
             if zeroed:
                 self.zero(buffer)
         return buffer
-
-    def is_seen(self, buffer: Any) -> bool:
-        """Look for the owner that all arrays over it refer to, and whether a graph uses it."""
-        known = self.order.known(buffer)
-        return known is None or known.captured or known.owner() is not None
 
     def holder(self, buffer: Any) -> str:
         """Return the reason why a buffer has to stay where it is: a graph that uses it."""
@@ -189,47 +179,38 @@ class CudaBackend(Accelerator):
         return "a CUDA graph that was captured with it, and may be launched again" * captured
 
     def _pool(self) -> Any:
-        """Return the pool that CuPy allocates from; None if that is not one of its own."""
+        """Return the pool that CuPy allocates from; an empty one if that is not one of its own."""
         pool = getattr(self._cupy.cuda.get_allocator(), "__self__", None)
-        return pool if isinstance(pool, self._cupy.cuda.MemoryPool) else None
+        return pool if isinstance(pool, self._cupy.cuda.MemoryPool) else self._no_pool
 
     def room(self) -> tuple[int, int]:
         """Ask CUDA, and respect the limit of CuPy's pool."""
         with self._context:
-            pool, room = self._pool(), self._runtime.memGetInfo()
-            limit = 0 if pool is None else pool.get_limit()
-            return (min(room[0], limit - pool.used_bytes()), min(room[1], limit)) if limit else room
-
-    def _kept(self) -> int:
-        """Return how much freed memory CuPy's pool and PyTorch's allocator keep."""
-        pool, torch, index = self._pool(), self.order.torch(), self.device.index
-        kept: int = 0 if pool is None else pool.free_bytes()
-        if torch is not None:
-            kept += torch.cuda.memory_reserved(index) - torch.cuda.memory_allocated(index)
-        return kept
+            pool, (free, total) = self._pool(), self._runtime.memGetInfo()
+            limit = pool.get_limit() or total
+            return min(free, limit - pool.used_bytes()), min(total, limit)
 
     def give_back(self) -> bool:
-        """Give memory that CuPy's pool and PyTorch's allocator keep back to CUDA.
-
-        Returns whether there was any. During graph capture, there is none.
-        """
+        """Give back what CuPy's pool and PyTorch's allocator keep; nothing during a capture."""
         with self.order.calls():
             if self.capturing:
                 return False
-            relieved, before = self.order.drop_finished(wait=True), self._kept()
-            pool, torch = self._pool(), self.order.torch()
-            if pool is not None:
-                pool.free_all_blocks()
-            if torch is not None:
+            found, pool = self.order.drop_finished(wait=True), self._pool()
+            before = pool.free_bytes()
+            pool.free_all_blocks()
+            found |= pool.free_bytes() < before
+            if (torch := self.order.torch()) is not None:
+                before = torch.cuda.memory_reserved(self.device.index)
                 # PyTorch asserts that no graph is being captured anywhere.
                 with suppress(RuntimeError):
                     torch.cuda.empty_cache()
-            return relieved or self._kept() < before
+                found |= torch.cuda.memory_reserved(self.device.index) < before
+            return found
 
     def limit_memory(self, nbytes: int | None) -> int | None:
         """Limit CuPy's pool on this device; 0 and None mean no limit."""
         pool = self._pool()
-        if pool is None:
+        if pool is self._no_pool:
             raise NotImplementedError(
                 f"the memory of {self.device} cannot be limited, because CuPy allocates with "
                 f"{self._cupy.cuda.get_allocator()!r}: set a limit of that, such as RMM's "
@@ -240,15 +221,14 @@ class CudaBackend(Accelerator):
             pool.set_limit(size=nbytes or 0)
         return before or None
 
-    def _shortage(self, error: Any, nbytes: int | None = None) -> Exception:
+    def _shortage(self, error: Any, nbytes: int = 0) -> Exception:
         """Return a MemoryError that says how much is in use; another error as it is."""
         if not isinstance(error, MemoryError):
             if error.status != _OUT_OF_MEMORY:
                 return error
             # Without a pool, CuPy raises CUDA's error.
             error = MemoryError(str(error))
-        if nbytes is not None:
-            vars(error)[NEEDED] = nbytes
+        vars(error).setdefault(NEEDED, nbytes)
         with self._context:
             free, total = map(human_bytes, self._runtime.memGetInfo())
         extend(error, f"{free} of the {total} of {self.device} are free")
@@ -266,16 +246,12 @@ class CudaBackend(Accelerator):
             # Work on the current stream may still use this memory; see `allocate`.
             self.finish(shared)
             return self.share(shared)
-        buffer = self._page_locked.take(nbytes)
-        if buffer is None:
-            try:
-                with self.order.calls():
-                    self.order.drop_finished()
-                    buffer = self._page_locked.allocate(nbytes)
-            except self._short_of_memory as error:
-                if not isinstance(self._shortage(error), MemoryError):
-                    raise
-                return HOST.allocate(nbytes, zeroed=zeroed)
+        try:
+            buffer = self._page_locked.allocate(nbytes)
+        except self._short_of_memory as error:
+            if not isinstance(self._shortage(error), MemoryError):
+                raise
+            return HOST.allocate(nbytes, zeroed=zeroed)
         if zeroed:
             buffer.fill(0)
         return buffer
@@ -291,11 +267,9 @@ class CudaBackend(Accelerator):
 
     def is_page_locked(self, host: NDArray[np.uint8]) -> bool:
         """Return whether a host buffer is page-locked, so that copies run at full speed."""
-        if not host.nbytes:
-            return True
         with self._context:
             kind = self._runtime.pointerGetAttributes(host.ctypes.data).type
-        return bool(kind == self._runtime.memoryTypeHost)
+        return not host.nbytes or bool(kind == self._runtime.memoryTypeHost)
 
     def zero(self, buffer: Any) -> None:
         """Set every byte of a buffer to zero, after all work that uses it, and wait for that."""
@@ -305,14 +279,8 @@ class CudaBackend(Accelerator):
     # --- transfers -------------------------------------------------------------------------------
 
     def settle(self, buffer: Any, stream: Any = None) -> None:
-        """Order a stream, or the current one, after all work that may use a buffer.
-
-        Synchronizes the device if other code may use it.
-        """
-        with self.order.calls():
-            self._refuse_capture("a transfer")
-            self.order.join()
-            self.order.wait(self.order.current() if stream is None else stream, buffer)
+        """Order a stream, or the current one, after all work that may use a buffer."""
+        self._queue("a transfer", self.order.current() if stream is None else stream, buffer, None)
 
     def upload(self, host: NDArray[np.uint8], buffer: Any) -> None:
         """Copy on a stream of this package, after all work that uses the buffer; wait for it."""
@@ -320,11 +288,7 @@ class CudaBackend(Accelerator):
         self._queue("an upload", self._up, buffer, self._copy, *ends, host.nbytes, _TO_DEVICE)
 
     def download(self, buffer: Any, host: NDArray[np.uint8]) -> None:
-        """Copy on a stream of this package, after all work that uses the buffer; wait for it.
-
-        If other code may use the buffer, this synchronizes the device, because the work may be on
-        any stream.
-        """
+        """Copy on a stream of this package, after all work that uses the buffer; wait for it."""
         ends = host.ctypes.data, buffer.data.ptr
         self._queue("a download", self._down, buffer, self._copy, *ends, host.nbytes, _TO_HOST)
 
@@ -334,7 +298,7 @@ class CudaBackend(Accelerator):
         A stream is one of CuPy's, a pointer, or an object with ``__cuda_stream__``.
         """
         action, on = "an asynchronous upload", self._up if stream is None else as_stream(stream)
-        self._refuse_capture(action, on)
+        self._refuse_capture(action, on.ptr)
         copied = buffer.data.ptr, host.ctypes.data, host.nbytes, _TO_DEVICE
         return self._queue(action, on, buffer, self._copy, *copied, kept=host)
 
@@ -347,7 +311,7 @@ class CudaBackend(Accelerator):
     def _queue(
         self, action: str, stream: Any, buffer: Any, copy: Any, *arguments: Any, kept: Any = None
     ) -> Any:
-        """Copy on a stream, after all work that uses the buffer; wait.
+        """Copy on a stream, after all work that uses the buffer, and wait; or order it only so.
 
         If the host's buffer is `kept` until the copy is over, return a push without a wait.
         """
@@ -359,8 +323,10 @@ class CudaBackend(Accelerator):
             if order.under_way:
                 order.drop_finished()
             if self._page_locked.nbytes > page_locked.MOST_KEPT:
-                self._page_locked.trim()
+                self._page_locked.give_back(page_locked.MOST_KEPT)
             order.wait(stream, buffer)
+            if copy is None:
+                return None
             try:
                 copy(*arguments, stream.ptr)
                 if kept is None:
@@ -384,10 +350,7 @@ class CudaBackend(Accelerator):
         return isinstance(other, CudaBackend)
 
     def copy_from(self, other: Accelerator, contents: Any, buffer: Any) -> None:
-        """Copy from another device; from a CUDA device by a peer copy of the driver.
-
-        That goes over the bus or NVLink directly where the devices can, else through the host.
-        """
+        """Copy from another device; from a CUDA device by the driver, directly where that can."""
         if not isinstance(other, CudaBackend):
             super().copy_from(other, contents, buffer)
             return
@@ -408,7 +371,7 @@ class CudaBackend(Accelerator):
         with self._context:
             stream = self.order.current()
             # In a capture, the event would become part of the graph.
-            captured = is_capturing(stream.is_capturing)
+            captured = self.order.is_captured(stream.ptr)
             return super().moment() if captured else partial(self.time_of, stream.record())
 
     def time_of(self, event: Any) -> float | None:
@@ -418,20 +381,23 @@ class CudaBackend(Accelerator):
         other events, too: the times between them are exact.
         """
         since = self._cupy.cuda.get_elapsed_time
-        if self.has_happened(event) and not self.capturing:
-            with suppress(RuntimeError), self.order.calls():
+        with suppress(RuntimeError), self.order.calls():
+            if self.has_happened(event):
                 later = self._later
                 if later is None or since(event, later[0]) < 0:
-                    now = self.order.current().record()
+                    # Nothing is captured there.
+                    now = self._down.record()
                     now.synchronize()
                     later = self._later = now, time.perf_counter()
                 return later[1] - since(event, later[0]) / 1e3
         return None
 
     def has_happened(self, event: Any) -> bool:
-        """Return whether an event outside of graphs certainly happened."""
+        """Return whether an event outside of graphs certainly happened; let its push go if so."""
         with suppress(RuntimeError), self.order.calls():
-            return bool(event.done)
+            if event.done:
+                self.order.under_way.pop(event, None)
+                return True
         return False
 
     def synchronize(self) -> None:
@@ -441,16 +407,12 @@ class CudaBackend(Accelerator):
 
     @property
     def capturing(self) -> bool:
-        """Whether a CUDA graph is being captured on CuPy's current stream or on PyTorch's.
+        """Whether a graph is captured on CuPy's current stream or PyTorch's, or forbids its use."""
+        return self.order.captures()
 
-        Also True if a capture on another stream forbids the use of CuPy's.
-        """
-        with self._context:
-            return self.order.captures()
-
-    def _refuse_capture(self, action: str, stream: Any = None) -> None:
+    def _refuse_capture(self, action: str, *pointers: int) -> None:
         """Raise for an action that cannot be captured, before CUDA invalidates the capture."""
-        if self.order.captures() or (stream is not None and is_capturing(stream.is_capturing)):
+        if self.order.captures(*pointers):
             raise BesideCaptureError(
                 f"{action} cannot be part of a CUDA graph, and one is being captured: transfer the "
                 f"contents to {self.device} before the capture, with gpu_data() for example, and "
@@ -499,18 +461,15 @@ class CudaBackend(Accelerator):
         """Return an array over a buffer, and an owner that lives as long as the last view of it."""
         # Not the one of other arrays, because this one's life is observed.
         owner = Owner(exporter)
-        array = self._over(exporter, owner, layout)
-        self.order.lend(array)
-        return array, owner
+        return self.order.lend(self._over(exporter, owner, layout)), owner
 
     def wrap(self, array: Any) -> Any:
         """Return the buffer under a C-contiguous CuPy array of this device, without a copy."""
         if array.device.id != self.device.index:
             raise self.mismatch(array)
         with self._context:
-            if array.size == 0:
-                return self._cupy.empty(0, dtype=np.uint8)
-            return array.reshape(-1).view(np.uint8)
+            flat = array.reshape(-1) if array.size else self._cupy.empty(0)
+            return flat.view(np.uint8)
 
     def capsule(self, array: Any, *, stream: Any, max_version: tuple[int, int] | None) -> Any:
         """Return CuPy's DLPack capsule; `stream` waits for the current stream."""
@@ -527,11 +486,6 @@ class CudaBackend(Accelerator):
         with self._context:
             return array.__cuda_array_interface__ | {"data": (array.data.ptr, readonly)}
 
-    @property
-    def dlpack_device(self) -> tuple[int, int]:
-        """(kDLCUDA, index)."""
-        return (DLPACK_CUDA, self.device.index)
-
 
 class _CudaPush(Push):
     """A transfer on another stream, identified by its event."""
@@ -541,33 +495,26 @@ class _CudaPush(Push):
         self._event = event
 
     def order(self) -> bool:
-        backend, event = self._backend, self._event
-        with backend.order.calls():
-            if not event.done:
-                # A graph cannot wait for an event outside of it.
-                backend._refuse_capture("waiting for an asynchronous transfer")  # noqa: SLF001  # of this module
-                backend.order.current().wait_event(event)
-                return False
-        return self._let_go()
+        if self.arrived:
+            return True
+        order = self._backend.order
+        with order.calls():
+            # A graph cannot wait for an event outside of it.
+            self._backend._refuse_capture("waiting for an asynchronous transfer")  # noqa: SLF001  # of this module
+            order.current().wait_event(self._event)
+        return False
 
     @property
     def arrived(self) -> bool:
-        """Whether the transfer is done."""
-        return self._backend.has_happened(self._event) and self._let_go()
+        return self._backend.has_happened(self._event)
 
     def wait(self) -> None:
         with self._backend.order.calls():
             self._event.synchronize()
-        self._let_go()
-
-    def _let_go(self) -> bool:
-        """Let go of the buffers; return True."""
-        self._backend.order.under_way.pop(self._event, None)
-        return True
+        self._backend.has_happened(self._event)
 
     @property
     def arrival(self) -> Moment:
-        """A function that tells when the upload had arrived."""
         return partial(self._backend.time_of, self._event)
 
     @property

@@ -22,9 +22,9 @@ class SharedMemory:
         self.can: bool = self._reads_host or bool(ask(_DIRECT_ACCESS, index))
         self._pool = cupy.cuda.MemoryPool(cupy.cuda.malloc_managed)
 
-    def allocate(self, nbytes: int) -> Any:
+    def allocate(self, nbytes: int, dtype: Any) -> Any:
         """Return a buffer of managed memory."""
-        return self._cupy.ndarray((nbytes,), np.uint8, self._pool.malloc(nbytes))
+        return self._cupy.ndarray((nbytes,), dtype, self._pool.malloc(nbytes))
 
     def on_the_other(self, buffer: Any) -> Any:
         """Return the bytes of a buffer for the other processor; None if it cannot use them."""

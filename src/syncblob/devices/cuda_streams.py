@@ -18,7 +18,7 @@ import sys
 import weakref
 from contextlib import contextmanager, suppress
 from functools import partial
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
@@ -37,20 +37,11 @@ _RELAXED = 2
 _RANGES = 64
 _EVERYTHING = 0, 1 << 64
 
+# Gets the pointer of the stream from the key of a use.
+_STREAM = itemgetter(1)
+
 # Held while uses change and while they are looked up to be waited for.
 _adding = Lock()
-
-
-def is_capturing(asked: Callable[..., bool], *stream: int) -> bool:
-    """Return whether CuPy or PyTorch says that a stream is captured, or a capture forbids it."""
-    try:
-        return bool(asked(*stream))
-    except RuntimeError as error:
-        # During a capture, CUDA may raise for the legacy stream, and CuPy raises for a failed
-        # capture.
-        if "captur" in str(error):
-            return True
-        raise
 
 
 def as_stream(stream: Any) -> Any:
@@ -88,8 +79,9 @@ class Stretch:
         self.number: float = math.inf
 
 
-# Stands for the work of other code, on any stream.
+# Stands for the work of other code, on any stream. It never ends, and nobody waits for its event.
 _OTHERS = Stretch(SimpleNamespace(ptr=-1))
+_OTHERS.event = _OTHERS
 
 
 class Allocation(weakref.ref[Any]):
@@ -102,21 +94,19 @@ class Allocation(weakref.ref[Any]):
     memory: Any
     # The pointer of the stream on which it was allocated, which can use it again at once.
     arena: int
-    # The last stretch that used some bytes on a stream, by the first address, the end, and the
+    # The last stretch that used some bytes on a stream, by the first address and the end, and the
     # pointer of the stream.
-    uses: dict[tuple[int, int, int], Stretch]
-    # Refers to what all arrays over it keep alive, except aliases.
-    owner: Callable[[], Owner | None]
+    uses: dict[tuple[tuple[int, int], int], Stretch]
     # Whether a graph uses it, so that it has to stay where it is.
     captured: bool
 
-    def add(self, key: tuple[int, int, int], stretch: Stretch) -> None:
+    def add(self, key: tuple[tuple[int, int], int], stretch: Stretch) -> None:
         """Note a use, unless another thread has noted a later one of the same stream."""
         with _adding.held:
             if len(self.uses) >= _RANGES and key not in self.uses:
                 # The latest of each stream, which comes last, stands for all.
                 uses = sorted(self.uses.values(), key=attrgetter("number"))
-                self.uses = {(*_EVERYTHING, each.stream.ptr): each for each in uses}
+                self.uses = {(_EVERYTHING, each.stream.ptr): each for each in uses}
             known = self.uses.get(key)
             if known is None or known.number < stretch.number:
                 self.uses[key] = stretch
@@ -125,43 +115,42 @@ class Allocation(weakref.ref[Any]):
 class Owner:
     """What CuPy's arrays over memory keep alive; it keeps the memory."""
 
-    __slots__ = ("__weakref__", "memory")
-
     def __init__(self, memory: Any) -> None:
         self.memory: Any = memory
-
-
-# Refers to no owner.
-_nobody = weakref.ref(Owner(None))
 
 
 class Order:
     """Who has to wait for whom on one device."""
 
     def __init__(self, cupy: Any, index: int, driver: Any) -> None:
-        self._cupy = cupy
+        self._array: Any = cupy.ndarray
+        self._external_stream: Any = cupy.cuda.ExternalStream
         self._index = index
         self.device: Any = cupy.cuda.Device(index)
         self._exchange: Callable[[Any], int] = driver.cuThreadExchangeStreamCaptureMode
         self._current_device: Callable[[], int] = cupy.cuda.runtime.getDevice
+        self._capturing: Callable[[int], bool] = cupy.cuda.runtime.streamIsCapturing
         self._event: Callable[[], Any] = partial(cupy.cuda.Event, disable_timing=True)
         # Returns CuPy's current stream of the device, whichever device is current.
         self.current: Callable[[], Any] = partial(cupy.cuda.get_current_stream, index)
         # Returns the pointer of torch's current stream of a device.
         self._theirs: Callable[[int], int] = self._torchs_pointer
-        # The last stretch of each stream, which it would keep alive.
-        self._stretches: WeakValueDictionary[int, Stretch] = WeakValueDictionary()
+        # The last stretch of each stream, which it would keep alive. `_PER_THREAD` are several.
+        self._stretches = WeakValueDictionary({_PER_THREAD: _OTHERS})
         # Numbers points in the order in which they were made.
         self._clock = itertools.count()
         # By the address of their memory, which is not used again before `_forget`.
         self._allocations: dict[int, Allocation] = {}
+        # What all arrays over an allocation keep alive, except aliases, by the same address.
+        self._owners: WeakValueDictionary[int, Owner] = WeakValueDictionary()
         # What must not be freed before stretches have ended: the buffers of pushes, and memory of
         # arrays that are gone, if other streams than that of its arena have used it. A finalizer
         # could not keep it, because in cyclic garbage CuPy's event may be destroyed first.
-        self.under_way: dict[object, tuple[Iterable[Stretch], object]] = {}
-        # The streams that Blobs were used on: CuPy's, as long as they exist, and torch's own ones.
+        self.under_way: dict[object, tuple[list[Stretch], object]] = {}
+        # The streams that Blobs were used on: CuPy's, as long as they exist, and the pointers of
+        # torch's own ones.
         self._passed: WeakValueDictionary[int, Any] = WeakValueDictionary()
-        self._of_torch: dict[int, Any] = {}
+        self._of_torch: set[int] = set()
 
     # --- streams and captures --------------------------------------------------------------------
 
@@ -206,19 +195,31 @@ class Order:
         """
         stream = self.current()
         here = self._current_device() == self._index and self._theirs(self._index) == stream.ptr
-        # As in `is_capturing`, which is asked next.
+        # As in `is_captured`, which is asked next.
         with suppress(RuntimeError):
             return stream if here and not stream.is_capturing() else None
         return None
 
+    def is_captured(self, pointer: int) -> bool:
+        """Return whether a graph is being captured on a stream, or a capture forbids its use."""
+        try:
+            with self.device:
+                return self._capturing(pointer)
+        except RuntimeError as error:
+            # During a capture, CUDA may raise for the legacy stream, and CuPy raises for a failed
+            # capture.
+            if "captur" in str(error):
+                return True
+            raise
+
     def torch_captures(self) -> bool:
         """Return whether a graph is being captured on torch's current stream."""
-        torch = self.torch()
-        return torch is not None and is_capturing(torch.cuda.is_current_stream_capturing)
+        return self.is_captured(self._theirs(self._index))
 
-    def captures(self) -> bool:
-        """Return whether a graph is being captured on CuPy's current stream or on torch's."""
-        return is_capturing(self.current().is_capturing) or self.torch_captures()
+    def captures(self, *pointers: int) -> bool:
+        """Return whether a graph is being captured on CuPy's current stream, torch's, or others."""
+        asked = {self.current().ptr, self._theirs(self._index), *pointers}
+        return any(map(self.is_captured, asked))
 
     def _refuse(self, pointer: int) -> None:
         raise BesideCaptureError(
@@ -233,13 +234,11 @@ class Order:
         Raises a RuntimeError if a graph is being captured on a stream that Blobs were used on, or
         on a blocking one. The wait would end it.
         """
-        current, null = self.current(), self._cupy.cuda.Stream.null
-        streams = {**self._of_torch, **dict(self._passed.items()), 0: null, current.ptr: current}
-        with self.device:
-            for each in streams.values():
-                if is_capturing(each.is_capturing):
-                    self._refuse(each.ptr)
-            self.device.synchronize()
+        passed = dict(self._passed.items())
+        streams = {0, self.current().ptr, *passed, *self._of_torch}
+        for pointer in filter(self.is_captured, streams):
+            self._refuse(pointer)
+        self.device.synchronize()
 
     def join(self, *, computing: bool = False) -> None:
         """Order CuPy's current stream and torch's after each other, if they differ.
@@ -254,9 +253,9 @@ class Order:
         theirs = as_stream(pointer)
         # The number of a stream that is not torch's own is its address. It may be destroyed.
         if self.torch().cuda.current_stream(self._index).stream_id != pointer:
-            self._of_torch[pointer] = theirs
-        captured = is_capturing(ours.is_capturing)
-        if self.torch_captures():
+            self._of_torch.add(pointer)
+        captured = self.is_captured(ours.ptr)
+        if self.is_captured(pointer):
             # The legacy stream only counts as captured.
             if computing and not (captured and ours.ptr > _LEGACY):
                 raise RuntimeError(
@@ -279,19 +278,17 @@ class Order:
 
     def owner_of(self, buffer: Any) -> Owner:
         """Return what arrays over a buffer keep alive."""
-        known = self.known(buffer)
-        if known is None:
-            return Owner(buffer.data)
+        owner = Owner(buffer.data)
         with _adding.held:
-            owner = known.owner() or Owner(buffer.data)
-            known.owner = weakref.ref(owner)
-        return owner
+            known = self.known(buffer) is not None
+            return self._owners.setdefault(buffer.data.mem.ptr, owner) if known else owner
+
+    def is_seen(self, buffer: Any) -> bool:
+        """Return whether an array over a buffer may be in use; so it is if other code has it."""
+        return self.known(buffer) is None or buffer.data.mem.ptr in self._owners
 
     def lend(self, array: Any) -> Any:
-        """Record that other code uses an array, on any stream, after the work queued so far.
-
-        Returns a view of the array.
-        """
+        """Record that other code uses an array on any stream from now on; return a view of it."""
         stream = self.current()
         if self._theirs(self._index) != stream.ptr:
             self.join()
@@ -299,16 +296,12 @@ class Order:
         known = self._allocations.get(array.data.mem.ptr)
         if known is not None:
             start = array.data.ptr
-            key = start, start + array.nbytes, _OTHERS.stream.ptr
-            if not array.flags.c_contiguous:
-                key = *_EVERYTHING, _OTHERS.stream.ptr
-            if key not in known.uses:
+            reach = (start, start + array.nbytes) if array.flags.c_contiguous else _EVERYTHING
+            if (key := (reach, _OTHERS.stream.ptr)) not in known.uses:
                 known.add(key, _OTHERS)
         return array.view()
 
-    def note(  # noqa: C901, PLR0912  # inlined, because each operation calls it
-        self, operands: Iterable[Any], result: Any = None, stream: Any = None
-    ) -> None:
+    def note(self, operands: Iterable[Any], result: Any = None, stream: Any = None) -> None:  # noqa: C901, PLR0912  # inlined, because each operation calls it
         """Record that the work which was just queued on a stream uses arrays.
 
         They are found in lists, tuples and dictionaries, too. Those in the result that own their
@@ -317,95 +310,79 @@ class Order:
         """
         captured = False
         if stream is None:
+            # First, because the work may be on torch's.
+            self.join()
             stream, captured = self.current(), self.captures()
-        stretch: Any = _OTHERS
-        # Each thread has a stream of the same pointer.
-        if not (captured or stream.ptr == _PER_THREAD):
-            stretch = self._stretches.get(stream.ptr)
-            if stretch is None or stretch.number != math.inf:
-                stretch = Stretch(stream)
-                self._stretches[stretch.stream.ptr] = stretch
-                self._passed.setdefault(stretch.stream.ptr, stream)
-        kind: Any = self._cupy.ndarray
-        given: list[Any] = []
-        for x in operands:
-            if type(x) is kind:
-                given.append(x)
-            elif isinstance(x, (list, tuple, dict)):
-                _add_arrays(x, kind, given)
+        stretch: Any = self._stretches.get(stream.ptr)
+        if stretch is None or stretch.number != math.inf:
+            stretch = self._stretches[stream.ptr] = Stretch(stream)
+            self._passed.setdefault(stream.ptr, stream)
+        if captured:
+            stretch = _OTHERS
         # The memory of operands that is other code's.
         others: list[Any] = []
-        for array in given:
-            memory = array.data.mem
+        values: list[Any] = [*operands]
+        for x in values:
+            if type(x) is not self._array:
+                if isinstance(x, (list, tuple, dict)):
+                    # Its arrays come later in this loop.
+                    values += x.values() if isinstance(x, dict) else x
+                continue
+            memory = x.data.mem
             known = self._allocations.get(memory.ptr)
             if known is None:
                 others.append(memory)
                 continue
-            start = array.data.ptr
-            key = start, start + array.nbytes, stretch.stream.ptr
-            if not array.flags.c_contiguous:
-                key = *_EVERYTHING, stretch.stream.ptr
-            if known.uses.get(key) is not stretch:
+            start = x.data.ptr
+            reach = (start, start + x.nbytes) if x.flags.c_contiguous else _EVERYTHING
+            if known.uses.get(key := (reach, stretch.stream.ptr)) is not stretch:
                 known.add(key, stretch)
             if captured:
                 known.captured = True
-        results: list[Any] = []
-        if type(result) is kind:
-            results.append(result)
-        elif result is not None:
-            _add_arrays((result,), kind, results)
-        for array in results:
-            memory = array.data.mem
-            owns = array.base is None and array.size and memory.device_id == self._index
+        values = [] if result is None else [result]
+        for x in values:
+            if type(x) is not self._array:
+                if isinstance(x, (list, tuple, dict)):
+                    values += x.values() if isinstance(x, dict) else x
+                continue
+            memory = x.data.mem
+            owns = x.base is None and x.size and memory.device_id == self._index
             if owns and memory not in others and memory.ptr not in self._allocations:
-                made = Allocation(array, self._forget)
-                made.memory, made.arena, made.owner = memory, stream.ptr, _nobody
-                made.captured, made.uses = captured, {(*_EVERYTHING, stretch.stream.ptr): stretch}
+                made = Allocation(x, self._forget)
+                made.memory, made.arena, made.captured = memory, stream.ptr, captured
+                made.uses = {(_EVERYTHING, stretch.stream.ptr): stretch}
                 self._allocations[memory.ptr] = made
-        if isinstance(stream, self._cupy.cuda.ExternalStream) and stretch is not _OTHERS:
+        if isinstance(stream, self._external_stream):
             # The owner of the stream may destroy it at any time.
-            self._close(stretch)
+            self._end(stretch, captured=False)
 
     def _forget(self, allocation: Allocation) -> None:
         """Forget memory whose owner is gone. Finalisers call this, on any thread."""
         memory = allocation.memory
         self._allocations.pop(memory.ptr, None)
-        at_once = allocation.arena, _OTHERS.stream.ptr
-        uses = [*allocation.uses.values()]
-        for each in uses:
-            if each.stream.ptr not in at_once:
-                left = [x for x in uses if x.stream.ptr not in at_once]
-                self.under_way[next(self._clock)] = left, memory
-                break
+        at_once = {allocation.arena, _OTHERS.stream.ptr}
+        uses = allocation.uses.copy()
+        if not at_once.issuperset(map(_STREAM, uses)):
+            left = [each for each in uses.values() if each.stream.ptr not in at_once]
+            self.under_way[next(self._clock)] = left, memory
 
-    def _close(self, stretch: Stretch) -> Any:
-        """Return the event that closes a stretch, whose stream is not being captured."""
-        with _adding.held:
+    def _end(self, stretch: Stretch, *, captured: bool = True) -> Any:
+        """Return the event that closes a stretch; raise in a capture, if it may be `captured`."""
+        with _adding.held, self.device:
             if stretch.event is None:
+                if captured and self.is_captured(stretch.stream.ptr):
+                    self._refuse(stretch.stream.ptr)
                 stretch.number = next(self._clock)
                 stretch.event = stretch.stream.record(self._event())
         return stretch.event
 
-    def _end(self, stretch: Stretch) -> Any:
-        """Return the event as `_close` does. Raises a BesideCaptureError in a capture."""
-        if stretch.event is None and is_capturing(stretch.stream.is_capturing):
-            self._refuse(stretch.stream.ptr)
-        return self._close(stretch)
-
     def wait(self, stream: Any, buffer: Any) -> None:
-        """Make a stream wait for all work that may use a buffer.
-
-        Waits itself for the device, if other code may use the buffer; see `synchronize`.
-        """
-        known = self._allocations.get(buffer.data.mem.ptr)
-        if known is None:
-            self.synchronize()
-            return
-        uses: list[Stretch] = []
-        lent, start = False, buffer.data.ptr
+        """Make a stream wait for the work that uses a buffer; wait here for that of other code."""
+        known, uses = self._allocations.get(buffer.data.mem.ptr), list[Stretch]()
+        lent, start = known is None, buffer.data.ptr
         stop = start + buffer.nbytes
         with _adding.held:
-            for (first, end, _), each in known.uses.items():
+            for ((first, end), _), each in () if known is None else known.uses.items():
                 if first < stop and start < end:
                     uses.append(each)
                     lent = lent or each is _OTHERS
@@ -415,7 +392,7 @@ class Order:
         here = self._stretches.get(self.current().ptr)
         if here is not None and here.event is None:
             # A later transfer of what is used here before it need not wait for what comes after it.
-            self._close(here)
+            self._end(here, captured=False)
         for each in uses:
             if each.stream.ptr != stream.ptr:
                 stream.wait_event(each.event or self._end(each))
@@ -423,29 +400,17 @@ class Order:
     def drop_finished(self, *, wait: bool = False) -> bool:
         """Free memory whose last use is over, or wait for that; return whether there was any."""
         found = False
-        for key in [*self.under_way]:
-            stretches, _ = self.under_way.get(key, ((), None))
+        for key, (stretches, _) in list(self.under_way.items()):
             try:
                 events = [self._end(each) for each in stretches]
             except BesideCaptureError:
                 # Until that capture has ended.
                 continue
             found = True
-            if wait:
-                for event in events:
-                    event.synchronize()
-            elif not all(event.done for event in events):
+            if not (wait or all(event.done for event in events)):
                 # Nearly always, those after it have not happened either.
                 break
+            for event in events:
+                event.synchronize()
             self.under_way.pop(key, None)
         return found
-
-
-def _add_arrays(values: Any, kind: type, found: list[Any]) -> list[Any]:
-    """Append the arrays in lists, tuples and dictionaries."""
-    for value in values.values() if isinstance(values, dict) else values:
-        if isinstance(value, kind):
-            found.append(value)
-        elif isinstance(value, (list, tuple, dict)):
-            _add_arrays(value, kind, found)
-    return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import mmap
 import weakref
-from collections import deque
+from collections import Counter, defaultdict, deque
 from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from syncblob.devices.cuda_streams import Order
+
 # At most this many bytes of free memory are kept.
 MOST_KEPT = 1 << 30
 
 # As many blocks of a size are dropped before the device is waited for, to use them again.
 _TOGETHER = 8
 
-# The sizes of small blocks are multiples of this, as in CuPy's pool.
-_UNIT = 512
 # MAP_FIXED of mmap(2) on Linux, which Python does not have.
 _MAP_FIXED = 0x10
 
@@ -37,14 +37,13 @@ def size_class(nbytes: int) -> int:
 
     Cached: programs have few sizes.
     """
-    step = max(_UNIT, 1 << max(nbytes.bit_length() - 4, 0))
+    # Small sizes are multiples of 512, as in CuPy's pool.
+    step = 1 << max(nbytes.bit_length() - 4, 9)
     return -(-nbytes // step) * step
 
 
 class _Block(weakref.ref[Any]):
     """A reference to the array under all arrays over a block, with the memory of the block."""
-
-    __slots__ = ("memory",)
 
     memory: Any
 
@@ -54,88 +53,76 @@ class PageLocked:
 
     Another library may still copy from or to a block that is dropped, on any stream. So it is used
     again once the device was waited for. That is done for several blocks together. Blocks are given
-    back to CUDA if more than `MOST_KEPT` bytes are free, or CUDA has no memory left. `take` may be
-    called at any time, the other methods where captures forbid nothing; see `Order.calls`.
+    back to CUDA if more than `MOST_KEPT` bytes are free, or CUDA has no memory left. `allocate` may
+    be called at any time, the other methods where captures forbid nothing; see `Order.calls`.
 
-    `lock` locks a number of bytes, and returns an object with `ptr` and `size`. `synchronize` waits
-    for the device; it raises a RuntimeError beside a capture.
+    `lock` locks a number of bytes, and returns an object with `ptr` and `size`.
     """
 
-    def __init__(self, lock: Callable[[int], Any], synchronize: Callable[[], None]) -> None:
+    def __init__(self, lock: Callable[[int], Any], order: Order) -> None:
         self._lock_memory = lock
-        self._synchronize = synchronize
-        # The blocks that are in use or dropped, by address; those that are dropped; and the memory
-        # of those that may be used, by size. The end of a block calls nothing of ours or CUDA's.
+        self._order = order
+        # By address, and the free ones by size. The end of a block calls nothing of ours or CUDA's.
         self._blocks: dict[int, _Block] = {}
-        self._dropped: deque[_Block] = deque()
-        self._free: dict[int, list[Any]] = {}
+        self._free: defaultdict[int, deque[_Block]] = defaultdict(deque)
+        # How many of each size, the first, were dropped before the device was last waited for.
+        self._usable: Counter[int] = Counter()
         # The bytes of all blocks.
         self.nbytes: int = 0
         self._lock = Lock()
 
-    def take(self, nbytes: int) -> NDArray[np.uint8] | None:
-        """Return a buffer of `nbytes` bytes, at least one, if there is a block; else None."""
-        size = size_class(nbytes)
-        with self._lock.held:
-            free = self._free.get(size)
-            if not free:
-                return None
-            memory = free.pop()
-            # The last array over it drops this.
-            array: Any = (ctypes.c_uint8 * size).from_address(memory.ptr)
-            block = _Block(array, self._dropped.append)
-            block.memory = memory
-            self._blocks[memory.ptr] = block
-        return np.frombuffer(array, dtype=np.uint8, count=nbytes)
-
     def allocate(self, nbytes: int) -> NDArray[np.uint8]:
-        """Return a buffer as `take` does, of new memory if there is no block.
+        """Return a buffer of at least one byte.
 
         Raises whatever locking memory raises, after all free memory has been given back.
         """
-        size = size_class(nbytes)
+        size, memory = size_class(nbytes), None
         with self._lock.held:
-            self.trim()
-            # Counted first: arrays may end during the wait.
-            dropped = [each.memory.size for each in list(self._dropped)]
-            if not self._free.get(size) and dropped.count(size) >= _TOGETHER:
-                # Beside a capture, more memory is locked.
-                with suppress(RuntimeError):
-                    self._synchronize()
-                    self._reuse(len(dropped))
-            while (buffer := self.take(nbytes)) is None:
-                try:
-                    memory = self._lock_memory(size)
-                except Exception:
-                    if not self.give_back():
-                        raise
-                else:
-                    self._free.setdefault(size, []).append(memory)
-                    self.nbytes += size
-        return buffer
+            if not self._usable[size]:
+                with self._order.calls():
+                    memory = self._new_memory(size)
+            if memory is None:
+                self._usable[size] -= 1
+                memory = self._free[size].popleft().memory
+            # The last array over it drops this.
+            array: Any = (ctypes.c_uint8 * size).from_address(memory.ptr)
+            block = self._blocks[memory.ptr] = _Block(array, self._free[size].append)
+            block.memory = memory
+        return np.frombuffer(array, dtype=np.uint8, count=nbytes)
 
-    def _reuse(self, count: int) -> None:
-        """Let the blocks be used again that were dropped first."""
-        for _ in range(count):
-            memory = self._dropped.popleft().memory
-            self._free.setdefault(memory.size, []).append(memory)
+    def _new_memory(self, size: int) -> Any:
+        """Return new memory of a size; None if the device was waited for, to use free memory."""
+        self._order.drop_finished()
+        self.give_back(MOST_KEPT)
+        # Counted first: arrays may end during the wait.
+        dropped = Counter({each: len(free) for each, free in list(self._free.items())})
+        if dropped[size] >= _TOGETHER:
+            # Beside a capture, more memory is locked.
+            with suppress(RuntimeError):
+                self._order.synchronize()
+                self._usable = dropped
+                return None
+        try:
+            memory = self._lock_memory(size)
+        except Exception:
+            if not self.give_back():
+                raise
+            memory = self._lock_memory(size)
+        self.nbytes += size
+        return memory
 
-    def trim(self) -> None:
-        """Give all free memory back if it is too much."""
-        free = sum([size * len(blocks) for size, blocks in list(self._free.items())])
-        if free + sum([block.memory.size for block in list(self._dropped)]) > MOST_KEPT:
-            self.give_back()
-
-    def give_back(self) -> bool:
-        """Give all free memory back to CUDA, which waits for the device; return whether any was."""
+    def give_back(self, most: int = 0) -> bool:
+        """Give free memory back to CUDA, which waits, if it is more than `most`; return whether."""
         with self._lock.held:
-            self._reuse(len(self._dropped))
-            given, self._free = self._free, {}
-            for size, memories in given.items():
-                self.nbytes -= size * len(memories)
-                for memory in memories:
-                    self._blocks.pop(memory.ptr, None)
-            return any(given.values())
+            found = list(self._free.items())
+            if sum([size * len(free) for size, free in found]) <= most:
+                return False
+            self._usable.clear()
+            for size, free in found:
+                while free:
+                    self.nbytes -= size
+                    del self._blocks[free.popleft().memory.ptr]
+        return True
 
     def after_fork(self) -> None:
         """Replace the memory in a forked child by private copies at the same addresses.

@@ -89,8 +89,6 @@ class Call:
         finally:
             # Also after a failure, because work queued before it still runs.
             if isinstance(home, CudaBackend):
-                # CuPy's stream, on which transfers wait, comes after torch's.
-                home.order.join()
                 home.order.note([loan.owner for _, loan in self._read.values()])
             timed_computations.end(home, plan.name, beginning)
 

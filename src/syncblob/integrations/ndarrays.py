@@ -13,7 +13,7 @@ import numpy as np
 
 from syncblob._blob import Blob
 from syncblob.calls.nested import replaced
-from syncblob.calls.tables import positions
+from syncblob.calls.tables import names_of
 
 __all__ = ["takes_blobs"]
 
@@ -48,8 +48,7 @@ def takes_blobs(
         )
     if function is None:
         return partial(takes_blobs, write=write)
-    places = positions(function).items()
-    names: dict[int | str, str] = {place: name for name, place in places if place >= 0}
+    names = names_of(function)
     targets = {*write, *(names[key] for key in write if key in names)}
 
     @wraps(function)

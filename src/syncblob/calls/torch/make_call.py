@@ -217,14 +217,14 @@ class Call:
     def _write_back(self, pairs: Sequence[tuple[BlobCore, torch.Tensor]]) -> None:
         """Copy tensors into Blobs."""
 
-        def copy(tensor: torch.Tensor, array: Any) -> None:
+        def copy(array: Any, tensor: torch.Tensor) -> None:
             over.tensor_of(self._home, array)[0].copy_(tensor)
 
         overwrites = []
         for x, tensor in pairs:
             axes = x.layout.reversed_axes
             contents = tensor.detach().flip(axes) if axes else tensor.detach()
-            overwrites.append((x.memory, x.layout.forwards(), partial(copy, contents)))
+            overwrites.append((x.memory, x.layout.forwards(), copy, contents))
         overwrite(overwrites, self._home, self._plan.name)
 
 

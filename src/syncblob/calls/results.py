@@ -1,4 +1,4 @@
-"""Results of calls: arrays become Blobs, and overwritten Blobs get their new contents."""
+"""What a call returns: new Blobs, or views of operands; and writes that come after the call."""
 
 from __future__ import annotations
 

@@ -153,7 +153,7 @@ if hasattr(os, "register_at_fork"):
 searches: list[int] = [0]
 
 # The Blobs that may keep arrays over buffers of accelerators.
-keepers = WeakTable()
+keepers: WeakTable = WeakTable()
 
 
 def let_go(gone: Collection[Window]) -> None:

@@ -53,14 +53,6 @@ def test_the_host_waits_for_the_uses_of_the_buffer(machine, first):
     assert (len(log), log.shared) == (0, 1)
 
 
-def test_a_write_on_the_host_waits_for_work_that_reads(machine):
-    del machine
-    blob, copied = filled(5, 10, "int32", device="cuda"), Blob(10, "int32", device="cuda")
-    launch(np.copyto, copied.overwrite_gpu_data(), blob.gpu_data())
-    blob.overwrite_cpu_data()[...] = 9
-    assert copied.tolist() == [5] * 10
-
-
 def test_ordinary_memory_is_shared_if_the_device_reads_it(machine):
     values = np.arange(10, dtype=np.int32)
     blob = syncblob.asarray(values, device="cpu").on("cuda")
@@ -69,16 +61,6 @@ def test_ordinary_memory_is_shared_if_the_device_reads_it(machine):
         assert blob.tolist() == list(range(1, 11))
     reads = HOST_PAGE_TABLES in machine.attributes
     assert (len(log), values[0]) == ((0, 1) if reads else (2, 1))
-
-
-def test_memory_of_the_device_is_copied_still(machine):
-    import cupy
-
-    del machine
-    blob = syncblob.asarray(cupy.zeros(10, np.int32))
-    with record_transfers() as log:
-        assert blob.tolist() == [0] * 10
-    assert log.downloads == 1
 
 
 # What the host writes into memory that it gets from the pool, before the device uses that.

@@ -219,6 +219,32 @@ def test_what_a_graph_uses_stays_where_it_is(machine, backend, library, monkeypa
 
 
 @lazily
+def test_an_upload_waits_for_a_graph_that_reads(machine):
+    blob, seen, stream = ready(1, machine), [], side_stream()
+    with stream:
+        stream.begin_capture()
+        compute(blob, reading(seen))
+        graph = stream.end_capture()
+    graph.launch(other := side_stream())
+    blob.overwrite_cpu_data()[...] = 5
+    blob.array_in(blob.home, CONST, "test")
+    other.synchronize()
+    assert seen == [1]
+
+
+@lazily
+def test_a_stream_that_was_used_in_its_capture_only_is_asked_before_a_wait(machine):
+    lent, blob, stream = ready(1, machine), ready(2, machine), side_stream()
+    lent.mutable_gpu_data()
+    with stream:
+        stream.begin_capture()
+        compute(blob, lambda _: None)
+    with pytest.raises(RuntimeError, match="would end the capture"):
+        in_threads(lambda: np.asarray(lent))
+    stream.end_capture()
+
+
+@lazily
 def test_a_window_that_a_graph_uses_does_not_grow(machine, backend):
     size = 1 << 20
     blob, seen, stream = filled(1, size, device="cuda:0"), [], side_stream()

@@ -6,7 +6,7 @@ import cupy_model
 import numpy as np
 import pytest
 from cuda_model import Machine
-from cupy_model import launch
+from cupy_model import compute, launch
 from made_blobs import filled
 
 import syncblob
@@ -51,6 +51,23 @@ def test_the_host_waits_for_the_uses_of_the_buffer(machine, first):
             assert blob.cpu_data().tolist() == [2 * turn - 1] * 1000
             blob.mutable_cpu_data()[...] += 1
     assert (len(log), log.shared) == (0, 1)
+
+
+def test_a_write_on_the_host_waits_for_work_that_reads(machine):
+    del machine
+    blob, copied = filled(5, 10, "int32", device="cuda"), Blob(10, "int32", device="cuda")
+    launch(np.copyto, copied.overwrite_gpu_data(), blob.gpu_data())
+    blob.overwrite_cpu_data()[...] = 9
+    assert copied.tolist() == [5] * 10
+
+
+def test_an_operation_ends_with_its_call_if_the_host_may_write(machine):
+    blob, seen = filled(5, 10, "int32", device="cuda"), []
+    alias = np.asarray(blob.cpu)
+    compute(blob, lambda array: seen.append(int(array[0])))
+    alias[...] = 9
+    machine.finish()
+    assert seen == [5]
 
 
 def test_ordinary_memory_is_shared_if_the_device_reads_it(machine):

@@ -694,6 +694,22 @@ def test_what_only_the_failed_call_has_is_evicted(two, chained):
     assert compute(two, use_again) == "room"
 
 
+def test_what_cannot_leave_because_of_an_error_stays_and_another_goes(two):
+    first, second = filled(1), filled(2)
+    with two.failing(transfer=1):
+        third = filled(3)
+    assert [x.head for x in (first, second, third)] == [
+        Head.HEAD_AT_GPU,
+        Head.HEAD_AT_CPU,
+        Head.HEAD_AT_GPU,
+    ]
+    two.capacity = 2 * NBYTES
+    alias = np.asarray(third.gpu)
+    with two.failing(transfer=1), pytest.raises(RuntimeError, match="transfer"):
+        filled(4)
+    assert (first.sum().item(), alias.sum()) == (COUNT, 3 * COUNT)
+
+
 # --- threads that wait ----------------------------------------------------------------------------
 
 
@@ -856,12 +872,36 @@ def test_one_who_leaves_the_line_by_an_interrupt_blocks_nobody(monkeypatch):
             raise KeyboardInterrupt
 
     first, second, line = filled(1), filled(2), Interrupted()
-    for module in (room, operations):
-        monkeypatch.setattr(module, "line", line)
+    monkeypatch.setattr(operations, "line", line)
     with busy([first, second]), pytest.raises(KeyboardInterrupt):
         filled(3)
     monkeypatch.undo()
     assert in_threads(lambda: filled(3).tolist(), seconds=20) == [[3] * COUNT]
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs timers")
+@pytest.mark.usefixtures("two")
+def test_a_signal_handler_that_leaves_the_line_takes_no_place_from_its_thread(monkeypatch):
+    monkeypatch.setattr(room, "PATIENCE", 0.2)
+    refused, blobs = [], [filled(1), filled(2)]
+
+    def use(*_):
+        with pytest.raises(MemoryError):
+            filled(3)
+        refused.append(len(operations.line))
+
+    before = signal.signal(signal.SIGALRM, use)
+    try:
+        with busy(blobs):
+            signal.setitimer(signal.ITIMER_REAL, 0.05)
+            with pytest.raises(MemoryError):
+                filled(4)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert refused == [0]
+    assert not operations.line
+    assert filled(5).tolist() == [5] * COUNT
 
 
 # --- what errors say and keep ---------------------------------------------------------------------

@@ -17,7 +17,7 @@ import cuda_model
 import numpy as np
 import pytest
 from cuda_model import CUDARuntimeError
-from cupy_model import launch, side_stream
+from cupy_model import compute, launch, side_stream
 from made_blobs import DTYPES, filled, values
 from made_blobs import on_cuda as blob_in
 
@@ -28,6 +28,7 @@ from syncblob.arrays import dlpack_capsules
 from syncblob.arrays.native import import_cuda_array
 from syncblob.blob.core import fresh
 from syncblob.devices import Side, accelerator, cuda, current_accelerator
+from syncblob.memory import CONST, MUTABLE
 from syncblob.memory.changes import MAX_SPANS
 
 pytestmark = pytest.mark.usefixtures("machine")
@@ -84,7 +85,7 @@ BREAKS = {
 def test_what_is_missing_is_said_and_asked_once(machine, monkeypatch, reason):
     BREAKS[reason](monkeypatch, machine)
     cuda._why_not.cache_clear()
-    assert cuda.device_count() == 0
+    assert (cuda.device_count(), cuda.current_index()) == (0, 0)
     with pytest.raises(syncblob.NoDeviceError, match=reason):
         Blob(3, device="cuda:0")
     with pytest.raises(syncblob.NoDeviceError, match=reason):
@@ -104,17 +105,23 @@ def test_buffers_are_of_the_device_and_zeros_are_there_for_every_stream(machine,
         backend.zero(arbitrary)
     assert arbitrary.tolist() == [0] * 5
     assert (zeroed.dtype, zeroed.device.id) == (np.uint8, 0)
-    assert backend.allocate(0).size == 0
+    # All that are empty have the same address.
+    empty = backend.allocate(0)
+    assert (empty.size, backend.order.known(empty)) == (0, None)
 
 
-def test_host_buffers_are_page_locked(cupy, backend):
+def test_host_buffers_are_page_locked(cupy, backend, machine):
     for zeroed in (False, True):
         buffer = backend.allocate_host(5, zeroed=zeroed)
         attributes = cupy.cuda.runtime.pointerGetAttributes(buffer.ctypes.data)
         assert attributes.type == cupy.cuda.runtime.memoryTypeHost
         assert (buffer.dtype, buffer.shape, buffer.flags.writeable) == (np.uint8, (5,), True)
         assert buffer.tolist() == [0 if zeroed else cuda_model.POISON] * 5
-    assert backend.allocate_host(0).size == 0
+    before = machine.calls["hostAlloc"]
+    empty = backend.allocate_host(0)
+    assert (empty.size, backend.is_page_locked(empty)) == (0, True)
+    assert backend.is_page_locked(np.empty(0, np.uint8))
+    assert machine.calls["hostAlloc"] == before
 
 
 def test_a_scalar_is_filled_on_the_device():
@@ -258,6 +265,24 @@ def test_a_log_times_the_work_of_the_stream_and_not_the_calls(cupy, machine):
     assert made.tolist() == [0] * 3
 
 
+def test_an_array_of_another_device_is_not_this_ones(cupy, backend):
+    def function():
+        with cupy.cuda.Device(1):
+            return cupy.zeros(3)
+
+    array = backend.compute(function)
+    assert array.device.id == 1
+    assert backend.order.known(array) is None
+
+
+def test_two_moments_are_measured_by_the_same_event(backend, machine):
+    first, last = backend.moment(), backend.moment()
+    backend.synchronize()
+    later = last()
+    with machine.failing(eventCreate=1):
+        assert first() <= later == last()
+
+
 def test_operations_of_a_capture_are_timed_by_their_calls(backend):
     buffer = backend.allocate(3)
     with record_transfers(operations=True) as log, side_stream() as stream:
@@ -308,19 +333,6 @@ def test_a_push_keeps_its_buffers_until_it_is_over_also_when_it_is_gone(machine,
     # A transfer lets go of them.
     backend.upload(on_host, small)
     assert backend.allocate(600).data.ptr == address
-
-
-def test_a_push_that_was_waited_for_keeps_nothing(backend):
-    for end in ("wait", "order", "arrived"):
-        buffer = backend.allocate(600)
-        gone = weakref.ref(buffer)
-        push = backend.push(backend.allocate_host(600), buffer, None)
-        if end != "wait":
-            backend.synchronize()
-        ended = getattr(push, end)
-        assert ended is True or ended() in {True, None}
-        del buffer
-        assert gone() is None
 
 
 # --- captures -------------------------------------------------------------------------------------
@@ -398,11 +410,26 @@ def test_the_target_of_an_alias_lives_as_long_as_the_last_view_of_it(backend):
     assert alive() is None
 
 
+def test_a_view_keeps_the_memory_that_it_was_made_of(cupy, backend):
+    array, layout, cuda = cupy.zeros(3, "u1"), Layout.raw(3), cupy.cuda
+    gone, views = [], []
+    # At the same address, and only the second keeps it.
+    for owner in (None, cuda.Stream()):
+        memory = cuda.UnownedMemory(array.data.ptr, 3, owner, 0)
+        buffer = cupy.ndarray((3,), "u1", cuda.MemoryPointer(memory, 0))
+        views.append(backend.own_view(buffer, layout, writable=True))
+        gone.append(owner and weakref.ref(owner))
+    del owner, memory, buffer
+    assert gone[1]() is not None
+
+
 def test_the_buffer_under_an_array_is_its_bytes(cupy, backend):
     array = cupy.asarray(values())
     buffer = backend.wrap(array)
     assert (buffer.shape, buffer.dtype, buffer.data.ptr) == ((24,), np.uint8, array.data.ptr)
-    assert backend.wrap(cupy.empty((0, 3))).shape == (0,)
+    # What is empty keeps no memory.
+    part = backend.wrap(array[:0])
+    assert (part.shape, part.data.ptr) == ((0,), 0)
     with cupy.cuda.Device(1):
         elsewhere = cupy.zeros(3)
     with pytest.raises(syncblob.DeviceMismatchError, match=r"shape \(3,\) on cuda:1") as caught:
@@ -457,6 +484,56 @@ def test_a_peer_copy_comes_after_the_work_on_both_devices(cupy, machine, peers):
     assert one.tolist() == other.tolist() == (values() + 1).tolist()
 
 
+@pytest.mark.parametrize("machine", ["lazy"], indirect=True)
+def test_a_peer_copy_comes_after_the_last_use_on_any_stream(machine):
+    blob = Blob((2, 3), device="cuda:0")
+    blob.overwrite_cpu_data()[...] = values()
+    blob.prefetch()
+    machine.finish()
+    with side_stream():
+        compute(blob, add_one)
+        blob.array_in(blob.home, MUTABLE, "test")
+        there = blob.on("cuda:1").array_in(accelerator("cuda:1"), CONST, "test")
+    # No bytes were lent.
+    assert machine.calls["deviceSynchronize"] == 0
+    machine.finish()
+    with there.device:
+        assert there.tolist() == (values() + 1).tolist()
+
+
+def test_a_copy_from_another_kind_of_device_goes_through_the_host():
+    blob = Blob(3, device="simulated")
+    blob.overwrite_gpu_data()[...] = 5
+    assert blob.on("cuda:0").gpu_data().get().tolist() == [5] * 3
+
+
+def test_a_result_that_is_part_of_an_array_leaves_only_where_that_is_asked_for(cupy, backend):
+    blob = fresh(Blob, backend.compute(lambda: cupy.full(6, 2, "f4")[:3]), backend)
+    # Others may have the whole array.
+    assert backend.is_seen(blob.memory.buffer(Side.ACCELERATOR))
+    blob.evict()
+    assert (blob.head, blob.tolist()) == (CPU, [2] * 3)
+
+
+def test_a_negative_power_of_an_integer_is_refused_before_it_is_computed(backend):
+    def power(*_):
+        raise NotImplementedError
+
+    with pytest.raises(ValueError, match="expected non-negative exponents of integers"):
+        backend.compute(power, backend.allocate(3), -1)
+
+
+def test_peers_are_made_known_once(machine, monkeypatch):
+    blob, asked, enable = blob_in(GPU), [], machine.deviceEnablePeerAccess
+    monkeypatch.setattr(
+        machine, "deviceEnablePeerAccess", lambda peer: (asked.append(peer), enable(peer))
+    )
+    for _ in range(3):
+        blob.mutable_gpu_data()
+        blob.on("cuda:1").gpu_data()
+    assert asked == [0]
+
+
 @pytest.mark.parametrize("failure", ["memcpyPeerAsync", "streamSynchronize"])
 def test_a_peer_copy_that_fails_changes_nothing(cupy, machine, failure):
     one, other = on_both(cupy)
@@ -466,17 +543,6 @@ def test_a_peer_copy_that_fails_changes_nothing(cupy, machine, failure):
         other.on("cuda:0").gpu_data()
     assert (one.head, other.head) == before
     assert other.on("cuda:0").gpu_data().get().tolist() == (values() + 1).tolist()
-
-
-@pytest.mark.parametrize("machine", ["lazy"], indirect=True)
-def test_a_peer_copy_that_fails_late_does_not_write_into_memory_of_others(cupy, machine, backend):
-    _, other = on_both(cupy)
-    with machine.failing(streamSynchronize=1), pytest.raises(CUDARuntimeError):
-        other.on("cuda:0").gpu_data()
-    gc.collect()
-    others = [backend.allocate(24, zeroed=True) for _ in range(3)]
-    machine.finish()
-    assert [each.tolist() for each in others] == [[0] * 24] * 3
 
 
 def test_a_peer_copy_cannot_be_captured(cupy):
@@ -764,21 +830,6 @@ def test_a_push_that_fails_late_does_not_write_into_memory_of_others(machine, ba
 
 
 @lazily
-@late
-def test_a_push_that_fails_late_does_not_arrive_after_newer_contents(machine, failures):
-    blob = blob_in(CPU)
-    blob.prefetch()
-    blob.mutable_cpu_data()[...] = 5
-    with machine.failing(eventRecord=1, **failures), pytest.raises(CUDARuntimeError):
-        blob.async_gpu_push()
-    assert blob.head is CPU
-    launch(lambda a: a.fill(7), blob.overwrite_gpu_data())
-    assert blob.gpu_data().tolist() == [[7] * 3] * 2
-    machine.finish()
-    assert blob.gpu_data().tolist() == [[7] * 3] * 2
-
-
-@lazily
 def test_the_stream_of_an_interface_is_one_of_its_arrays_device(cupy):
     with cupy.cuda.Device(1):
         array = cupy.asarray(values())
@@ -850,31 +901,6 @@ def test_a_part_that_comes_to_the_device_for_the_first_time_waits_for_no_kernel(
     assert not ran
     blob[0].mutable_cpu_data()[...] = 2
     getattr(blob[0], start)()
-    assert ran
-
-
-@lazily
-def test_what_comes_into_use_on_the_device_is_waited_for(machine):
-    blob = Blob(8, device="cuda:0")
-    blob.resize(4)
-    blob.gpu_data()
-    blob.resize(8)
-    launch(lambda a: a.fill(3), blob[4:].mutable_gpu_data(), stream=side_stream())
-    blob[4:].overwrite_cpu_data()[...] = 7
-    blob[4:].gpu_data()
-    machine.finish()
-    assert blob[4:].gpu_data().get().tolist() == [7] * 4
-
-
-@lazily
-def test_an_adopted_array_is_used_by_others(cupy):
-    blob = Blob(3, device="cuda:0")
-    array = cupy.zeros(3, "f4")
-    blob.set_gpu_data(array)
-    blob.mutable_cpu_data()[...] = 2
-    ran = []
-    launch(lambda _: ran.append(1), array, stream=side_stream())
-    blob.gpu_data()
     assert ran
 
 
@@ -1014,6 +1040,40 @@ def test_what_is_made_of_a_borrow_keeps_its_buffer(cupy, backend, part):
     assert result.tolist() == [2] * 127 + [7]
 
 
+def test_a_limit_holds_for_what_the_device_tells(backend):
+    kept = backend.allocate(512)
+    with set_memory_limit("cuda:0", 3000):
+        assert backend.room() == (3000 - kept.nbytes, 3000)
+        with set_memory_limit("cuda:0", 1000):
+            assert backend.room() == (1000 - kept.nbytes, 1000)
+        assert backend.room() == (3000 - kept.nbytes, 3000)
+    assert backend.room()[1] > 3000
+
+
+def test_what_can_never_fit_evicts_nothing():
+    blob = blob_in(GPU)
+    with (
+        set_memory_limit("cuda:0", 2000),
+        pytest.raises(MemoryError, match=r"cuda:0 can never hold 2\.9 KiB"),
+    ):
+        Blob(3000, "uint8", device="cuda:0").overwrite_gpu_data()
+    assert blob.head is GPU
+
+
+def test_freed_memory_stays_in_its_pool_during_a_capture(cupy, backend):
+    kept, pool = cupy.zeros(1 << 20, "u1"), cupy.get_default_memory_pool()
+    cupy.cuda.Device(0).synchronize()
+    del kept
+    with side_stream() as stream:
+        stream.begin_capture()
+        # The graph may use it.
+        assert not backend.give_back()
+        assert pool.free_bytes()
+        stream.end_capture()
+    assert backend.give_back()
+    assert not pool.free_bytes()
+
+
 def test_memory_that_libraries_keep_is_given_back_before_anything_is_evicted(cupy, machine):
     torch_model = pytest.importorskip("torch_model")
     blob, kept = blob_in(GPU), cupy.zeros(1 << 20, "u1")
@@ -1063,16 +1123,6 @@ def test_another_allocator_evicts_and_has_no_limit_of_ours(cupy):
         cupy.cuda.set_allocator(before)
 
 
-@pytest.mark.usefixtures("machine", "small")
-def test_a_borrow_of_a_part_outlives_an_access_of_the_whole():
-    """Its window could not be replaced: nothing ends the writes of CuPy's arrays."""
-    blob = filled(3, 100, "int32", device="cuda:0")
-    rows = blob[:10].mutable_gpu_data()
-    assert blob.gpu_data().get().tolist() == [3] * 100
-    rows[...] = 7
-    assert blob.cpu_data().tolist() == [7] * 10 + [3] * 90
-
-
 @pytest.mark.usefixtures("small")
 def test_a_borrow_of_a_part_keeps_its_window_if_there_is_no_room_for_the_whole():
     blob = filled(3, 1000, "int32", device="cuda:0")
@@ -1082,14 +1132,3 @@ def test_a_borrow_of_a_part_keeps_its_window_if_there_is_no_room_for_the_whole()
             blob[5:20].gpu_data()
         rows[...] = 7
         assert blob.cpu_data().tolist() == [7] * 10 + [3] * 990
-
-
-@pytest.mark.usefixtures("small")
-@pytest.mark.parametrize("machine", ["lazy"], indirect=True)
-def test_a_window_that_grows_has_what_another_stream_writes(machine):
-    blob = filled(3, 100, "int32", device="cuda:0")
-    blob[:10].prefetch()
-    with side_stream():
-        blob[:10] = 7
-    assert not machine.idle
-    assert blob[:20].gpu_data().get().tolist() == [7] * 10 + [3] * 10

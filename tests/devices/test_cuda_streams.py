@@ -1,8 +1,11 @@
 """Who waits for whom on a model of CUDA: last uses of buffers, PyTorch's streams, captures."""
 
 import gc
+import sys
+import types
 import weakref
 
+import cuda_model
 import numpy as np
 import pytest
 from cuda_model import CUDARuntimeError
@@ -18,7 +21,7 @@ from syncblob.memory import CONST, MUTABLE
 
 torch = pytest.importorskip("torch")
 torch_model = pytest.importorskip("torch_model")
-calls = pytest.importorskip("syncblob.calls.torch.torch_function")
+calls = pytest.importorskip("syncblob.calls.torch.make_call")
 
 pytestmark = pytest.mark.usefixtures("machine")
 lazily = pytest.mark.parametrize("machine", ["lazy"], indirect=True)
@@ -118,6 +121,18 @@ def test_a_view_that_a_function_returns_forgets_no_use(backend, machine):
 
 
 @lazily
+def test_a_result_that_a_function_returns_again_forgets_no_use(backend, machine):
+    array, seen = backend.compute(backend.copy, backend.allocate(8)), []
+    machine.finish()
+    with side_stream():
+        backend.compute(launch, lambda of: seen.append(of[0]), array)
+    assert backend.compute(lambda x: x, array) is array
+    backend.upload(np.full(8, 5, np.uint8), array)
+    machine.finish()
+    assert seen == [cuda_model.POISON]
+
+
+@lazily
 def test_what_a_function_returns_of_others_stays_theirs(cupy, backend):
     array, stream = cupy.zeros(3, "f4"), side_stream()
     assert backend.compute(lambda x: (x, x.view()), array)[0] is array
@@ -127,7 +142,7 @@ def test_what_a_function_returns_of_others_stays_theirs(cupy, backend):
 
 
 @lazily
-@pytest.mark.parametrize("kind", ["operand", "copy", "container"])
+@pytest.mark.parametrize("kind", ["operand", "keyword", "copy", "container"])
 def test_an_upload_waits_for_a_computation_that_reads(backend, machine, kind):
     blob, seen = filled(1, 8, device="cuda:0"), []
     array = blob.array_in(blob.home, CONST, "test")
@@ -140,6 +155,8 @@ def test_an_upload_waits_for_a_computation_that_reads(backend, machine, kind):
         stream.wait_event(stream.record())
         if kind == "operand":
             backend.compute(launch, see, array)
+        elif kind == "keyword":
+            backend.compute(lambda *, x: launch(see, x), x=array)
         elif kind == "copy":
             copied = backend.compute(backend.copy, array)
         else:
@@ -154,12 +171,14 @@ def test_an_upload_waits_for_a_computation_that_reads(backend, machine, kind):
 
 
 @lazily
-@pytest.mark.parametrize("several", [False, True])
-def test_a_download_of_a_result_waits_for_its_stream_only(backend, machine, several):
+@pytest.mark.parametrize("kind", ["one", "in a tuple", "in a dictionary"])
+def test_a_download_of_a_result_waits_for_its_stream_only(backend, machine, kind):
     x, late = filled(3, 8, device="cuda:0"), []
     array = x.array_in(x.home, CONST, "test")
-    if several:
+    if kind == "in a tuple":
         (result,) = backend.compute(lambda array: (backend.copy(array),), array)
+    elif kind == "in a dictionary":
+        result = backend.compute(lambda array: {"x": [backend.copy(array)]}, array)["x"][0]
     else:
         result = backend.compute(backend.copy, array)
     y = fresh(Blob, result, backend)
@@ -187,18 +206,6 @@ def test_a_download_waits_for_what_wrote_and_not_for_the_device(machine, head, k
     assert x.tolist() == expected.tolist()
     assert not late
     assert machine.calls["deviceSynchronize"] == 0
-
-
-@lazily
-def test_what_was_lent_is_waited_for_on_all_streams(machine):
-    x = filled(3, 8, device="cuda:0")
-    launch(add_one, x.mutable_gpu_data(), stream=side_stream())
-    assert x.tolist() == [4] * 8
-    assert machine.calls["deviceSynchronize"] == 1
-    compute(x, lambda _: None)
-    x.mutable_cpu_data()[...] = 1
-    x.gpu_data()
-    assert machine.calls["deviceSynchronize"] == 2
 
 
 @lazily
@@ -250,6 +257,36 @@ def test_many_uses_of_a_memory_are_joined_and_none_is_lost(backend, machine):
     blob.mutable_cpu_data()
     _ = blob.gpu_data()
     assert machine.calls["deviceSynchronize"] == 1
+
+
+@lazily
+def test_ranges_that_are_used_again_are_not_joined(backend, machine):
+    blob, other = Blob((63, 3), device="cuda:0"), Blob(3, device="cuda:0")
+    for each in (blob, other):
+        each.overwrite_cpu_data()[...] = 1
+        each.prefetch()
+    known = backend.order.known(blob.memory.buffer(1))
+    for _ in range(2):
+        for row in range(63):
+            compute(blob[row], lambda _: None)
+        # The ranges, and everything.
+        assert len(known.uses) == 64
+        # A transfer of other bytes makes a point.
+        other.overwrite_cpu_data()[...] = 2
+        other.prefetch()
+    machine.finish()
+
+
+@lazily
+def test_a_stream_does_not_wait_for_itself(backend, machine):
+    blob = Blob(3, device="cuda:0")
+    blob.overwrite_cpu_data()[...] = 1
+    blob.prefetch()
+    compute(blob, lambda _: None)
+    with machine.failing(streamWaitEvent=1):
+        backend.settle(blob.memory.buffer(1))
+        with pytest.raises(CUDARuntimeError), side_stream():
+            backend.settle(blob.memory.buffer(1))
 
 
 def test_memory_that_is_used_again_is_known_anew(machine):
@@ -391,6 +428,13 @@ def test_torchs_legacy_stream_counts_as_capturing_beside_a_blocking_capture(cupy
     assert blob.gpu_data().get()[0] == 1
 
 
+def test_what_captures_forbid_a_thread_is_as_before(backend, machine):
+    backend.upload(np.zeros(3, np.uint8), backend.allocate(3))
+    with backend.order.calls():
+        assert machine.threadExchangeStreamCaptureMode(2) == cuda_model.RELAXED
+    assert machine.threadExchangeStreamCaptureMode(0) == cuda_model.GLOBAL
+
+
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("current", [True, False])
 def test_blobs_that_go_in_a_capture_leave_it_good(cupy, mode, current):
@@ -462,6 +506,13 @@ def test_a_peer_copy_orders_torchs_stream_and_cupys_on_both_devices(cupy, machin
         cupy.cuda.Stream.null.use()
     machine.finish(latest_first=True)
     assert ran == ["torch, before", "CuPy, after"]
+
+
+@pytest.mark.parametrize("found", [None, types.ModuleType("torch")], ids=["none", "half a one"])
+def test_a_torch_that_is_not_there_or_being_imported_is_not_asked(backend, monkeypatch, found):
+    monkeypatch.setitem(sys.modules, "torch", found)
+    assert not backend.capturing
+    assert not backend.give_back()
 
 
 def test_torch_that_does_not_use_cuda_is_not_asked(backend, monkeypatch):
@@ -583,18 +634,6 @@ def test_a_download_waits_for_what_a_torch_function_wrote(
 
 
 @lazily
-@pytest.mark.usefixtures("streams")
-def test_a_download_waits_for_what_is_written_through_a_view_that_torch_returned(machine):
-    x, other = at_cpu(), at_cpu()
-    view = torch.reshape(x, (10, 100))
-    # A transfer of other bytes, after which the stream has a point.
-    other.gpu_data()
-    machine.finish()
-    launch(add_one, model_array(view))
-    assert np.asarray(x).tolist() == [2] * 1000
-
-
-@lazily
 @pytest.mark.parametrize(
     "export",
     [
@@ -614,24 +653,6 @@ def test_an_upload_waits_for_a_reader_of_a_const_export(machine, cupy, export):
     x.gpu_data()
     machine.finish()
     assert seen == [1]
-
-
-@lazily
-def test_an_upload_waits_for_torchs_function_and_not_for_the_device(machine, streams):
-    x, ran = at_cpu(), []
-    x.gpu_data()
-    x = at_cpu()
-    x.prefetch()
-    machine.finish()
-    side = side_stream()
-    with streams.stream(side):
-        launch(lambda: ran.append("torch"), stream=side)
-        torch.add(x, x)
-    machine.calls.clear()
-    x.mutable_cpu_data()[...] = 2
-    x.gpu_data()
-    assert ran == ["torch"]
-    assert not machine.calls["deviceSynchronize"]
 
 
 @pytest.mark.parametrize("machine", ["eager"], indirect=True)
@@ -666,8 +687,11 @@ def test_an_operation_of_cupys_is_refused_in_a_graph_of_torchs(cupy, backend, st
     blob.gpu_data()
     ran = []
     refused = pytest.raises(RuntimeError, match="captured on torch's current stream")
-    with streams.graph(side_stream(), cupy.cuda.runtime.streamCaptureModeGlobal), refused:
-        compute(blob, lambda _: ran.append(1))
+    # On a legacy stream beside a capture of a blocking one, and on one that is not captured.
+    null, side = cupy.cuda.Stream.null, side_stream()
+    for theirs, ours in (side_stream(), null), (cupy.cuda.Stream(), null), (side_stream(), side):
+        with streams.graph(theirs, cupy.cuda.runtime.streamCaptureModeGlobal), ours, refused:
+            compute(blob, lambda _: ran.append(1))
     assert ran == []
     same = side_stream()
     with same, streams.graph(same, 0) as made:
@@ -746,14 +770,3 @@ def test_what_another_thread_used_on_its_default_stream_is_waited_for(cupy):
     blob.mutable_cpu_data()[...] = 5
     blob.gpu_data()
     assert seen == [1]
-
-
-def test_a_stream_that_fails_raises_cudas_error_and_changes_nothing(machine):
-    blob = at_cpu()
-    for kind in ("memcpyAsync", "eventRecord", "streamWaitEvent", "eventCreate"):
-        other = at_cpu()
-        with machine.failing(**{kind: 1}), pytest.raises(CUDARuntimeError):
-            other.prefetch()
-        assert other.head is Head.HEAD_AT_CPU
-        assert other.gpu_data().get()[0] == 1
-    assert blob.gpu_data().get()[0] == 1

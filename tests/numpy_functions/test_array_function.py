@@ -92,6 +92,13 @@ def test_what_no_blob_holds_is_given_as_numpy_gives_it(make):
         assert isinstance(function(make(A)), Blob)
 
 
+def test_a_blob_in_a_list_that_numpy_refuses_is_not_read():
+    blob = Blob((3, 4))
+    with pytest.raises(TypeError):
+        np.result_type(blob, [blob])
+    assert blob.head is Head.UNINITIALIZED
+
+
 @pytest.mark.parametrize("device", DEVICES)
 def test_a_view_that_no_blob_holds_is_read_only(device, make):
     pairs = np.dtype("f4,f4")

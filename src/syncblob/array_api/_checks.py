@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from syncblob._blob import Blob
-from syncblob._dtypes import SCALARS
-from syncblob.calls.operands import as_blob, is_plain_array
+from syncblob._dtypes import SCALARS, SUPPORTED
+from syncblob.calls.operands import as_blob
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
@@ -34,7 +34,8 @@ def require_blobs(name: str, operands: Sequence[Any]) -> Sequence[Any]:
 
 def require_indices(name: str, x: Any, *beside: Any) -> Any:
     """Return a Blob of `intp`, or an ndarray of it as it is; raise a TypeError for other dtypes."""
-    known = isinstance(x, Blob) or (is_plain_array(x) and isinstance(beside[0], Blob))
+    plain = type(x) is np.ndarray and x.dtype in SUPPORTED
+    known = isinstance(x, Blob) or (plain and isinstance(beside[0], Blob))
     blob = x if known else as_blob(name, x, *beside)
     dtype = blob.dtype
     if dtype.kind not in "iu":

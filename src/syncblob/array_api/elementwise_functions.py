@@ -13,8 +13,7 @@ import numpy as np
 
 from syncblob import _corrected as corrected
 from syncblob._made_functions import name_made_functions
-from syncblob.calls.elementwise import plans_of_kernel
-from syncblob.calls.namespace import apply
+from syncblob.calls.namespace import apply, plans_of_kernel
 from syncblob.calls.operands import as_blob
 
 if TYPE_CHECKING:

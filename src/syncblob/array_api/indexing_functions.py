@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING
 from numpy.lib.array_utils import normalize_axis_index
 
 from syncblob.array_api._checks import require_indices
-from syncblob.blob.core import BlobCore
 from syncblob.calls.index_checks import require_bounds
 from syncblob.calls.namespace import apply
-from syncblob.calls.operands import as_blob, common_home
+from syncblob.calls.operands import as_blob, home_of
 from syncblob.transfers import require_device
 
 if TYPE_CHECKING:
@@ -47,8 +46,9 @@ def take_along_axis(x: Blob, indices: Blob, /, *, axis: int = -1) -> Blob:
 
 def _select(name: str, x: Blob, indices: Blob, axis: int) -> Blob:
     axis = normalize_axis_index(axis, len(x.shape))
-    homes = (x.home, indices.home) if isinstance(indices, BlobCore) else (x.home,)
-    home = x.home if x.home is homes[-1] else common_home(homes)
+    # An ndarray has none.
+    same = getattr(indices, "home", x.home) is x.home
+    home = x.home if same else home_of((x, indices), x)
     if not home.native:
         require_device(home.device, name)
         require_bounds(home, indices, -x.shape[axis], x.shape[axis], axis)

@@ -17,8 +17,7 @@ from syncblob._dtypes import as_dtype
 from syncblob._made_functions import defined_names
 from syncblob._shape import canonical_axis, is_integer
 from syncblob.array_api._checks import require_blobs
-from syncblob.calls.elementwise import plans_of_kernel
-from syncblob.calls.namespace import apply, view
+from syncblob.calls.namespace import apply, plans_of_kernel, view
 from syncblob.calls.operands import as_blob
 
 if TYPE_CHECKING:

@@ -32,13 +32,14 @@ from syncblob.memory.operations import keepers
 from syncblob.transfers.verify import verifying
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
     from typing import Self
 
     from numpy.typing import DTypeLike, NDArray
 
     from syncblob.devices import Device
     from syncblob.devices.base import Home
+    from syncblob.memory import Window
 
 # Results have the class of the Blob that they are computed from.
 AnyBlob = TypeVar("AnyBlob", bound="BlobCore")
@@ -352,17 +353,15 @@ class BlobCore:
         self.use_memory(memory)
         return True
 
-    def _let_go(self, gone: Callable[[Shortcut], bool]) -> bool:
-        """Drop arrays over windows that are gone, and return whether there were any."""
+    def _let_go(self, gone: Collection[Window]) -> None:
+        """Drop arrays over windows that are gone."""
         held = self.known_memory
         if not held:
-            return False
-        if gone(self.shortcut):
-            return if_free(making.held, self._drop, held, again=True) > 0
-        if any(kept is not None and gone(kept.shortcut) for kept in self.accessor_arrays):
+            return
+        if self.shortcut.buffer in gone:
+            if_free(making.held, self._drop, held, again=True)
+        elif any(kept and kept.shortcut.buffer in gone for kept in self.accessor_arrays):
             self.accessor_arrays = NOTHING_KEPT
-            return True
-        return False
 
     # --- the array that computations use ---------------------------------------------------------
 

@@ -21,14 +21,14 @@ from syncblob._dtypes import SCALAR_CLASSES, SUPPORTED
 from syncblob.blob.core import BlobCore, fresh
 from syncblob.calls.in_parts import compute_in_room
 from syncblob.calls.make_call import make_call
-from syncblob.calls.operands import is_leaf, require_device_of, shape_only
+from syncblob.calls.operands import is_leaf, shape_only
 from syncblob.calls.results import array_beside, end_write, give, overwrite_by
-from syncblob.calls.tables import Rules, keeps_dtype, split_keys
+from syncblob.calls.tables import Key, Rules, keeps_dtype, split_keys
 from syncblob.devices import HOST, supervisors
 from syncblob.devices.host import LARGE
 from syncblob.interop.adopt import array_in
 from syncblob.memory import CONST, MUTABLE, from_the_start
-from syncblob.memory.operations import leave_room, line
+from syncblob.memory.operations import line
 from syncblob.transfers import may_compute_directly
 
 if TYPE_CHECKING:
@@ -42,22 +42,22 @@ Kinds = Mapping[int | str, type]
 
 # Steps use what this module imports. Argument n is {x}, and its array a{n}. What cannot go on
 # leaves the call to `begin`; until then nothing has changed.
-_START = """
-def run({signature}):
-    home = like.home
-    if not home.plain:
-        return elsewhere(like, {given})
-"""
 # On a device that queues work. Its arrays are not in use any more when the call has to begin again.
 _QUEUE = """
 def run({signature}):
     home = like.home
+"""
+_START = f"""{_QUEUE}
+    if not home.plain:
+        return elsewhere(like, {{given}})
 """
 # In this order; see `BlobCore`.
 _TARGET = """
     if {x}.readonly:
         {x}.require_writable(name)
     target, a{n} = {x}.shortcut, {x}.raw_array
+"""
+_HOME = """
     if {x}.home is not home:
         return begin(like, {given})
 """
@@ -78,10 +78,6 @@ _TARGET_NDARRAY = """
     if home is not HOST or not a{n}.flags.writeable:
         return begin(like, {given})
 """
-_HOME = """
-    if {x}.home is not home:
-        return begin(like, {given})
-"""
 _BLOB = """
     shortcut, a{n} = {x}.shortcut, {x}.raw_array
     if a{n} is None or not shortcut.readable:
@@ -94,7 +90,7 @@ _KNOW = """
         return foreign({signature})
 """
 _NDARRAY = """
-    a{n} = {x} if home is HOST else bring_ndarray({x}, home, {given})
+    a{n} = {x} if home is HOST else bring({x}, home, {given})
     if a{n} is None:
         return begin(like, {given})
 """
@@ -130,12 +126,10 @@ _CALL = """
     result = native({call})
 """
 _CALL_QUEUED = """
-    try:
-        if line:
-            leave_room(home)
-        result = {compute}
-    except MemoryError:
+    if line:
+        # Others may have waited longer for memory.
         return None
+    result = {compute}
     if getattr(result, "base", like) is None and result.dtype in SUPPORTED{apart}:
         return fresh(type(like), result, home)
     return give(result, rules, like, home, ({operands}))
@@ -154,14 +148,6 @@ _GIVE = """
     elif kind in SCALAR_CLASSES:
         return fresh(type(like), asarray(result), home)
     return give(result, rules, like, home, ({operands}))
-"""
-_WRITE_LATE = """
-    if late:
-        result = native({call})
-        if result is None or result is a{n}:
-            overwrite_by({x}, a{n}, home, name)
-            return None if result is None else {x}
-        return give(result, rules, like, home, ({operands}))
 """
 _WRITE = """
     if not target.writable:
@@ -198,9 +184,16 @@ _RETURN = """
         return None
     return {x} if result is a{n} else give(result, rules, like, home, ({operands}))
 """
+_WRITE_LATE = f"""
+    if late:
+        result = native({{call}})
+        if result is None or result is a{{n}}:
+            overwrite_by({{x}}, a{{n}}, home, name)
+{indent(_RETURN, "    ")}
+"""
 _STEPS = {
-    "target": _TARGET + _TARGET_TO_READ,
-    "overwritten": _TARGET + _TARGET_LATE,
+    "target": _TARGET + _HOME + _TARGET_TO_READ,
+    "overwritten": _TARGET + _HOME + _TARGET_LATE,
     "target ndarray": _TARGET_NDARRAY,
     "Blob": _BLOB,
     "ndarray": _NDARRAY,
@@ -257,10 +250,8 @@ class Plan:
     ) -> None:
         self._like: int | None = like
         self._rules: Rules = rules
-        self._kinds: list[type] = [*kinds.values()]
-        self._count: int
-        self._names: tuple[str, ...]
-        self._count, self._names = split_keys(kinds)
+        self._keys: list[Key] = [*kinds]
+        self._names: tuple[str, ...] = split_keys(kinds)[1]
         self._roles: dict[int, str] = _roles(rules, kinds)
         self._foreign: Any = foreign or self.begin
         self._queue: Any = None
@@ -268,29 +259,19 @@ class Plan:
         self._items: list[int] = [n for n, role in self._roles.items() if role == "items"]
         self.run: Callable[..., Any] = self.begin
         if self._roles:
-            self.run = self._made(_START, self.begin, self._bring)
+            self.run = self._make_run(_START, self.begin, self._bring)
 
-    def _made(self, start: str, begin: Any, bring: Any) -> Callable[..., Any]:
+    def _make_run(self, start: str, begin: Any, bring: Any) -> Callable[..., Any]:
         """Return a function that makes calls."""
-        values = {
-            "rules": self._rules,
-            "name": self._rules.name,
-            "native": self._rules.native,
-            "function": self._rules.function,
-            "check": self._rules.check,
-            "begin": begin,
-            "elsewhere": self._elsewhere,
-            "foreign": self._foreign,
-            "bring": bring,
-            "bring_ndarray": self._bring_ndarray,
-        }
-        return maker_of(self._text(start), (*values,))(*values.values())
+        given = {"begin": begin, "bring": bring, "elsewhere": self._elsewhere}
+        given |= {"foreign": self._foreign, "rules": self._rules, **self._rules._asdict()}
+        return maker_of(self._text(start), (*given,))(*given.values())
 
     def _text(self, start: str) -> str:
         """Compose the steps of a call."""
-        roles, kinds, in_place = self._roles, self._kinds, self._rules.check is not None
+        roles, in_place = self._roles, self._rules.check is not None
         arrays = [n for n, role in roles.items() if role in _ARRAYS]
-        names = [f"x{n}" for n in range(len(kinds))]
+        names = [f"x{n}" for n in range(len(self._keys))]
         if self._like is not None:
             names[self._like] = "like"
         own = [f"a{n}" if n in {*arrays, *self._items} else name for n, name in enumerate(names)]
@@ -337,21 +318,10 @@ class Plan:
 
     def begin(self, like: Any, *values: Any) -> Any:
         """Make a call by inspecting its arguments; again if others use the room that it lacks."""
-        rules, args = self._rules, values[: self._count]
-        kwargs = dict(zip(self._names, values[self._count :], strict=True))
-        if rules.check is not None:
-            # Before anything is transferred.
-            args[0].require_writable(rules.name)
-            require_device_of(rules.name, *args)
-            rules.check(rules.native, *args)
-        elif not rules.elementwise or kwargs:
-            return from_the_start(make_call, rules, like, args, kwargs)
-        return compute_in_room(
-            lambda *operands: make_call(rules, like, operands, {}),
-            rules.function,
-            args,
-            writes=rules.check is not None,
-        )
+        rules, given = self._rules, dict(zip(self._keys, values, strict=True))
+        if not rules.elementwise or self._names:
+            return from_the_start(make_call, rules, like, given)
+        return compute_in_room(rules, like, given)
 
     def _elsewhere(self, like: Any, *values: Any) -> Any:
         """Make a call on a device for which room may have to be made, or that queues work."""
@@ -360,7 +330,7 @@ class Plan:
             if self._queue is None:
                 known = {"Blob", *(["target"] if self._rules.check else [])}
                 simple = not self._rules.indexes and known >= {*self._roles.values()}
-                self._queue = self._made(_QUEUE, _decline, _decline) if simple else _decline
+                self._queue = self._make_run(_QUEUE, _decline, _decline) if simple else _decline
             with suppress(MemoryError):
                 result = self._queue(*call)
                 if result is not None:
@@ -369,25 +339,16 @@ class Plan:
             return self._foreign(*call)
         return self.begin(like, *values)
 
-    def _is_certain(self, home: Home, values: tuple[Any, ...]) -> bool:
-        """Return whether `run` surely makes a call, so that it may copy for it, once."""
+    def _bring(self, x: Any, home: Home, *values: Any) -> Any:
+        """Bring a Blob's array up to date, or upload an ndarray; None if the call has to begin."""
         ready = self._target is None or values[self._target].shortcut.readable
-        # Lists have to be looked at first.
+        # A call that is certain may copy, once. Lists have to be looked at first.
         certain = ready and home.plain and not (supervisors or self._items)
         if certain and self._rules.check is not None:
             self._rules.check(self._rules.native, *values)
-        return certain
-
-    def _bring(self, x: Any, home: Home, *values: Any) -> Any:
-        """Bring a Blob's array up to date; None if the call has to begin instead."""
-        if self._is_certain(home, values):
-            return x.array_in(home, CONST, self._rules.name)
-        return x.current_array()
-
-    def _bring_ndarray(self, x: Any, home: Home, *values: Any) -> Any:
-        """Upload an ndarray that is only read; None as `_bring`."""
-        certain = x.flags.c_contiguous and self._is_certain(home, values)
-        return array_in(home, x, self._rules.name) if certain else None
+        if isinstance(x, BlobCore):
+            return x.array_in(home, CONST, self._rules.name) if certain else x.current_array()
+        return array_in(home, x, self._rules.name) if certain and x.flags.c_contiguous else None
 
 
 def _arrays_in(items: Any, home: Home, operands: list[Operand]) -> Any:
@@ -418,14 +379,11 @@ def _arrays_in(items: Any, home: Home, operands: list[Operand]) -> Any:
 
 def _roles(rules: Rules, kinds: Kinds) -> dict[int, str]:
     """Return what arguments are; nothing if each call has to inspect them."""
-    args = [kind for key, kind in kinds.items() if type(key) is int]
-    named = {key: kind for key, kind in kinds.items() if type(key) is str}
-    written = rules.written(args, named)
-    written = {key: written[key] for key in written if kinds[key] is not type(None)}
-    plain = rules.plain(args, named)
+    written = {key: x for key, x in rules.written(kinds).items() if kinds[key] is not type(None)}
+    plain = rules.plain(kinds)
     roles: dict[int, str] = {}
     usual = rules.home is None and len(written) <= 1
-    usual = usual and can_be_written(named)
+    usual = usual and can_be_written(split_keys(kinds)[1])
     for number, (key, kind) in enumerate(kinds.items()):
         blob = issubclass(kind, BlobCore)
         if key in written:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
 from syncblob._dtypes import SCALARS
 from syncblob.blob.core import BlobCore
 from syncblob.blob.parts import free
+from syncblob.calls.make_call import make_call
+from syncblob.calls.tables import Key, Rules
 from syncblob.devices import HOST, Side
 from syncblob.memory import CONST, OVERWRITE, attempt, from_the_start, short_of
 from syncblob.memory.operations import NotNowError
@@ -19,44 +21,33 @@ from syncblob.memory.windows import divisible
 _PARTS, _LEAST = 8, 1 << 12
 
 
-def compute_in_room(
-    compute: Callable[..., Any],
-    kernel: Callable[..., Any],
-    operands: Sequence[Any],
-    *,
-    writes: bool = False,
-) -> Any:
-    """Call a function with operands; in parts if they do not fit on a device together.
+def compute_in_room(rules: Rules, like: Any, given: Mapping[Key, Any]) -> Any:
+    """Make a call of an elementwise function by inspecting its arguments.
 
-    It computes a kernel elementwise, in a new Blob or several, or `writes` into the first. When
-    room is needed, finished parts are downloaded, and those of the operands dropped. What is
-    written gets its new contents on the host and in one step, so that a failure changes nothing.
+    It is made in parts if the operands do not fit on a device together. When room is needed,
+    finished parts are downloaded, and those of the operands dropped. What is written gets its new
+    contents on the host and in one step, so that a failure changes nothing.
     """
     try:
-        return attempt(compute, *operands)
+        return attempt(make_call, rules, like, given)
     except MemoryError as error:
         if not short_of(error):
             raise
         waits = isinstance(error, NotNowError)
     # Outside of the handler: the error keeps frames alive, and these keep arrays.
-    divides = _can_divide(kernel, operands, writes=writes)
+    operands = [*given.values()]
+    divides = _can_divide(rules, operands)
     if waits or not divides:
         try:
-            return from_the_start(compute, *operands)
+            return from_the_start(make_call, rules, like, given)
         except MemoryError as error:
             if not (divides and short_of(error)):
                 raise
-    return _compute_in_parts(compute, kernel, operands, writes=writes)
+    return _compute_in_parts(rules, operands)
 
 
-def _compute_in_parts(
-    compute: Callable[..., Any],
-    kernel: Callable[..., Any],
-    operands: Sequence[Any],
-    *,
-    writes: bool,
-) -> Any:
-    """Call the function of `compute_in_room` with parts of the operands, which are freed first."""
+def _compute_in_parts(rules: Rules, operands: Sequence[Any]) -> Any:
+    """Make the call of `compute_in_room` with parts of the operands, which are freed first."""
     blobs: list[Any] = [x for x in operands if isinstance(x, BlobCore)]
     like = blobs[0]
     (home,) = {x.home for x in blobs} - {HOST}
@@ -67,46 +58,43 @@ def _compute_in_parts(
             with suppress(BufferError):
                 free(x, side)
     flat = [x if type(x) in SCALARS else x.reshape(-1) for x in operands]
+    # What is written is computed beside it.
+    writes, apart = rules.check is not None, Rules(rules.name, rules.function, rules.native)
 
-    def parts(part: slice) -> list[Any]:
-        return [x if type(x) in SCALARS else x[part] for x in flat]
-
-    def compute_part(part: slice) -> tuple[Any, ...]:
-        done = compute(*parts(part))
+    def compute(part: slice) -> tuple[Any, ...]:
+        parts = [x if type(x) in SCALARS else x[part] for x in flat]
+        done = make_call(apart, like, dict(enumerate(parts)))
         return done if type(done) is tuple else (done,)
 
-    dtypes = [like.dtype] if writes else [x.dtype for x in from_the_start(compute_part, slice(1))]
+    dtypes = [like.dtype] if writes else [x.dtype for x in from_the_start(compute, slice(1))]
     results = [type(like)(like.shape, dtype, device=home.device) for dtype in dtypes]
     into: list[Any] = [x.reshape(-1) for x in results]
 
-    def write_part(part: slice) -> None:
-        if writes:
-            into[0][part], *others = parts(part)
-            compute(into[0][part], *others)
-        else:
-            for target, values in zip(into, compute_part(part), strict=True):
-                target[part] = values
+    def write(part: slice) -> None:
+        for target, values in zip(into, compute(part), strict=True):
+            target[part] = values
 
-    _for_each_part(write_part, like.size)
+    _for_each_part(write, like.size)
     if not writes:
         return tuple(results) if len(results) > 1 else results[0]
-    contents = results[0].memory.array(Side.HOST, CONST, results[0].layout, kernel.__name__)
-    place = Side.HOST, OVERWRITE, like.layout, kernel.__name__
-    like.memory.write(*place, operator.setitem, ..., contents)
+    name = rules.function.__name__
+    contents = results[0].memory.array(Side.HOST, CONST, results[0].layout, name)
+    like.memory.write(Side.HOST, OVERWRITE, like.layout, name, operator.setitem, ..., contents)
     return like
 
 
-def _can_divide(kernel: Callable[..., Any], operands: Sequence[Any], *, writes: bool) -> bool:
+def _can_divide(rules: Rules, operands: Sequence[Any]) -> bool:
     """Return whether a kernel of Blobs and scalars can be computed part by part.
 
     No part of a Blob that is written lies in another part of the other.
     """
+    kernel = rules.function
     blobs: list[Any] = [x for x in operands if isinstance(x, BlobCore)]
-    elementwise = getattr(kernel, "signature", None) is None and kernel.__name__ != "matmul"
     first, homes = blobs[0], {x.home for x in blobs} - {HOST}
-    shared = [x for x in blobs if writes and x.memory is first.memory]
+    shared = [x for x in blobs if rules.check and x.memory is first.memory]
     return (
-        elementwise
+        getattr(kernel, "signature", None) is None
+        and kernel.__name__ != "matmul"
         # None is a scalar of NumPy's.
         and all(type(x) in SCALARS or isinstance(x, BlobCore) for x in operands)
         and len(homes) == 1

@@ -11,7 +11,7 @@ from numpy.lib.array_utils import normalize_axis_index
 
 from syncblob.arrays.foreign import is_array
 from syncblob.blob.core import BlobCore
-from syncblob.calls.tables import INDICES, positions
+from syncblob.calls.tables import INDICES, keys_by_name
 from syncblob.devices import HOST, Side
 from syncblob.memory import CONST, compute
 
@@ -51,8 +51,7 @@ def check_indices(
     function: Callable[..., Any], home: Home, given: Mapping[int | str, Any]
 ) -> dict[int | str, Any]:
     """Check the indices of a function as NumPy does for ndarrays, and return all arguments."""
-    names = [*positions(function)]
-    arguments = {names[key] if type(key) is int else str(key): x for key, x in given.items()}
+    arguments = {name: given[key] for name, key in keys_by_name(function, given).items()}
     mode = arguments.pop("mode", "raise")
     if mode not in {"raise", "wrap", "clip"}:
         raise ValueError(f'expected mode "raise", "wrap" or "clip", got {mode!r}')
@@ -79,8 +78,8 @@ def check_indices(
             inside = indices.astype(np.intp)
             inside = inside % length if mode == "wrap" else inside.clip(0, length - 1)
             arguments[key] = inside if is_array(x) else inside.tolist()
-    named: dict[int | str, Any] = {}
-    named.update((name, arguments.pop(name)) for name in ("axis", "out") if name in arguments)
+    named: dict[int | str, Any]
+    named = {name: arguments.pop(name) for name in ("axis", "out") if name in arguments}
     if function in {np.choose, np.put} and not home.checks_values:
         named["mode"] = mode
     return {**dict(enumerate(arguments.values())), **named}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from operator import setitem
 from typing import TYPE_CHECKING, Any
@@ -15,10 +15,10 @@ from syncblob.arrays.foreign import is_array
 from syncblob.arrays.native import native_array
 from syncblob.blob.core import HOST_DATA, BlobCore, fresh
 from syncblob.calls.index_checks import check_indices
-from syncblob.calls.nested import instances, mapped
+from syncblob.calls.nested import instances, map_items
 from syncblob.calls.operands import home_of, is_leaf, of_device, shape_only
 from syncblob.calls.results import Operand, end_write, forgets_newest, give, overwrite
-from syncblob.calls.tables import Rules, result_dtype
+from syncblob.calls.tables import Arguments, Key, Rules, result_dtype
 from syncblob.devices import HOST, supervisors
 from syncblob.devices.host import LARGE
 from syncblob.interop.adopt import array_in
@@ -29,36 +29,23 @@ from syncblob.transfers import require_device
 if TYPE_CHECKING:
     from syncblob.devices.base import Home
 
-Args = Sequence[Any]
-Named = Mapping[str, Any]
 
-
-def make_call(rules: Rules, like: Any, args: Args, kwargs: Named) -> Any:
+def make_call(rules: Rules, like: Any, given: Arguments) -> Any:
     """Make a call by inspecting its arguments. To be called by `from_the_start`."""
     if rules.elementwise:
         # Only NumPy's ufuncs take lists.
-        args = [np.asarray(x) if isinstance(x, (list, tuple)) else x for x in args]
+        given = {
+            key: np.asarray(x) if type(key) is int and isinstance(x, (list, tuple)) else x
+            for key, x in given.items()
+        }
     call = Call(rules, like)
-    arguments = call.prepare(args, kwargs)
+    arguments = call.prepare(given)
     try:
         result = call.run(arguments)
     finally:
         for x, array in call.written:
             end_write(x, call.home, array, rules.name)
     return give(result, rules, like, call.home, call.operands)
-
-
-def joined(args: Args, kwargs: Named) -> dict[int | str, Any]:
-    """Return arguments by position or keyword."""
-    arguments: dict[int | str, Any] = dict(enumerate(args))
-    arguments.update(kwargs)
-    return arguments
-
-
-def split(arguments: Mapping[int | str, Any]) -> tuple[list[Any], dict[str, Any]]:
-    """Return the positional and the keyword arguments: the inverse of `joined`."""
-    args = [x for key, x in arguments.items() if type(key) is int]
-    return args, {key: x for key, x in arguments.items() if type(key) is str}
 
 
 class Call:
@@ -71,47 +58,47 @@ class Call:
         self.operands: list[Operand] = []
         # The Blobs that are written, and their arrays.
         self.written: list[tuple[BlobCore, Any]] = []
-        # Targets, and the arrays to copy into them after a successful call.
-        self.late: list[tuple[Any, Any]] = []
+        # Targets, the arrays to copy into them after a successful call, and the arguments.
+        self.late: list[tuple[Any, Any, Any]] = []
 
-    def prepare(self, args: Args, kwargs: Named) -> dict[int | str, Any]:
+    def prepare(self, given: Arguments) -> dict[Key, Any]:
         """Choose the home, and replace Blobs and arrays in the arguments by arrays there."""
-        rules = self.rules
-        written, plain = rules.written(args, kwargs), rules.plain(args, kwargs)
-        arguments = joined(args, kwargs)
-        of_home = partial(of_device, like=self.like)
-        found: list[Any] = []
-        for key, x in arguments.items():
-            if not (isinstance(x, BlobCore) or is_leaf(type(x)) or key in written):
-                arguments[key] = mapped(x, of_home)
-            # An array in place of a tuple of numbers is not an operand.
-            if not is_leaf(type(x)) and (key not in plain or type(x) is not np.ndarray):
-                found += instances(arguments[key], (BlobCore, np.ndarray, np.generic))
+        rules, of_home = self.rules, partial(of_device, like=self.like)
+        written = rules.written(given)
+        # Before anything is transferred.
+        for x in instances([given[key] for key in written], BlobCore):
+            x.require_writable(self.name)
+        operands = {
+            key: x if key in written or isinstance(x, BlobCore) else map_items(x, of_home)
+            for key, x in _operands(rules, given).items()
+        }
+        found = [*instances([*operands.values()], (BlobCore, np.ndarray, np.generic))]
         self.home: Home = rules.home or home_of(found, self.like)
         if rules.home is None and supervisors:
             require_device(self.home.device, self.name)
+        if rules.check:
+            rules.check(rules.native, *given.values())
         # Without a Blob among the arguments, one was passed as NumPy's ``like=``.
         blobs = [x for x in found if isinstance(x, BlobCore)]
         self.by_name: bool = rules.by_name or not (rules.home or blobs)
+        arguments: dict[Key, Any] = {**given, **operands}
         if rules.indexes and not self.home.native:
             arguments = check_indices(rules.function, self.home, arguments)
-            written = rules.written(*split(arguments))
-        # Before anything is transferred.
-        for x in instances([arguments[key] for key in written], BlobCore):
-            x.require_writable(self.name)
+            written, operands = rules.written(arguments), _operands(rules, arguments)
         # NumPy would dispatch again if a Blob remained among the arguments.
-        for key, x in arguments.items():
-            if key not in written and (key not in plain or type(x) is not np.ndarray):
-                arguments[key] = self.read(x) if isinstance(x, BlobCore) else mapped(x, self.read)
+        for key, x in operands.items():
+            if key not in written:
+                arguments[key] = map_items(x, self.read)
         # Last, because inputs must be on this home before their memory is written.
         for key, whole in written.items():
             arguments[key] = self.write(arguments[key], whole=whole)
         return arguments
 
-    def run(self, arguments: dict[int | str, Any]) -> Any:
+    def run(self, arguments: dict[Key, Any]) -> Any:
         """Call the function, and copy what it has written into temporary arrays."""
         function = self.rules.function_in(self.home, by_name=self.by_name)
-        arrays, named = split(arguments)
+        arrays = [x for key, x in arguments.items() if type(key) is int]
+        named = {key: x for key, x in arguments.items() if type(key) is str}
         if self.written or self.late:
             has_written()
         if self.rules.check:
@@ -125,8 +112,7 @@ class Call:
             # There may not be room for these beside what is about to be written.
             arguments.clear()
             arrays, named = [], {}
-            self.release()
-        self.deliver(result)
+            self.deliver(result)
         return result
 
     def read(self, x: Any) -> Any:
@@ -161,7 +147,7 @@ class Call:
             self._is_late(target, whole=whole) for target in targets
         )
         arrays = [
-            self._write(target, item, whole=whole, late=late)
+            item if target is None else self._write(target, item, whole=whole, late=late)
             for item, target in zip(items, targets, strict=True)
         ]
         return tuple(arrays) if items is x else arrays[0]
@@ -178,8 +164,6 @@ class Call:
         return array
 
     def _write(self, target: Any, x: Any, *, whole: bool, late: bool) -> Any:
-        if target is None:
-            return x
         array = target
         if late:
             if whole and (not isinstance(target, BlobCore) or target.layout.gapless):
@@ -187,7 +171,7 @@ class Call:
                 array = compute(self.home, self.home.namespace.empty, shape, dtype=dtype)
             else:
                 array = compute(self.home, self.home.copy, self.read(target))
-            self.late.append((target, array))
+            self.late.append((target, array, x))
         elif isinstance(target, BlobCore):
             array = target.array_in(self.home, MUTABLE, self.name)
             self.written.append((target, array))
@@ -203,25 +187,22 @@ class Call:
             )
         return self.home is not HOST and isinstance(target, np.ndarray)
 
-    def release(self) -> None:
-        """Drop the arrays that were read, so that their memory can be evicted."""
-        operation: Any = current()
-        operation.operands = [target for target, _ in self.late]
-        late = [array for _, array in self.late]
-        self.operands = [
-            (array, x) for array, x in self.operands if any(array is each for each in late)
-        ]
-
     def deliver(self, result: Any) -> None:
-        """Copy temporary arrays to their targets, unless the function has ignored `out`."""
+        """Copy temporary arrays to their targets, unless the function has ignored `out`.
+
+        What was read is dropped before, so that its memory can be evicted.
+        """
+        operation: Any = current()
+        operation.operands = [target for target, _, _ in self.late]
+        self.operands = [(array, x) for _, array, x in self.late]
         returned = result if isinstance(result, tuple) else (result,)
         overwrites, arrays = [], []
-        for target, scratch in self.late:
+        for target, scratch, _ in self.late:
             written = result is None or any(scratch is array for array in returned)
             if self.home.native and not written:
                 continue
             if isinstance(target, BlobCore):
-                overwrites.append((target.memory, target.layout, partial(_put, scratch)))
+                overwrites.append((target.memory, target.layout, setitem, ..., scratch))
             elif isinstance(target, np.ndarray) and self.home is not HOST:
                 # A transfer can fail, so all of them come before the first write.
                 blob = fresh(type(self.like), scratch, self.home)
@@ -233,29 +214,35 @@ class Call:
             self.home.compute(setitem, target, ..., array)
 
 
-def _aligned_out(kernel: Any, operands: Args) -> dict[str, Any]:
+def _operands(rules: Rules, given: Arguments) -> dict[Key, Any]:
+    """Return the arguments to compute with: no array in place of a tuple of numbers."""
+    plain = rules.plain(given)
+    return {
+        key: x
+        for key, x in given.items()
+        if not (is_leaf(type(x)) or (key in plain and type(x) is np.ndarray))
+    }
+
+
+def _aligned_out(kernel: Any, operands: Sequence[Any]) -> dict[str, Any]:
     """Return ``out=`` with aligned memory for a large result on the host; empty for others."""
     arrays = [x for x in operands if isinstance(x, np.ndarray)]
     # `floor_divide` would copy its result there.
     if kernel is corrected.floor_divide or max(x.nbytes for x in arrays) < LARGE:
         return {}
-    if kernel is np.matmul:
-        fits = {x.ndim for x in arrays} == {2}
-        shape = *arrays[0].shape[:1], *arrays[-1].shape[1:]
-    else:
-        generalized = getattr(kernel, "signature", None) is not None
-        fits = not generalized and all(x.flags.c_contiguous for x in arrays)
-        try:
+    shape: tuple[int, ...]
+    try:
+        if kernel is np.matmul:
+            (rows, _), (_, columns) = (x.shape for x in arrays)
+            shape = rows, columns
+        elif all(x.flags.c_contiguous for x in arrays) and not getattr(kernel, "signature", None):
             shape = np.broadcast_shapes(*[x.shape for x in arrays])
-        except ValueError:
-            # The kernel's own message is better.
+        else:
             return {}
+    except ValueError:
+        # The kernel's own message is better.
+        return {}
     kinds: list[Any] = [getattr(x, "dtype", type(x)) for x in operands]
     dtype = result_dtype(kernel, *kinds)
-    if not fits or dtype is None or not is_supported(dtype):
-        return {}
-    return {"out": HOST.empty(shape, dtype)}
-
-
-def _put(values: Any, array: Any) -> None:
-    array[...] = values
+    known = dtype is not None and is_supported(dtype)
+    return {"out": HOST.empty(shape, dtype)} if known else {}

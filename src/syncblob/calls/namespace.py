@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from functools import partial
 from operator import attrgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from syncblob._dtypes import SCALARS
 from syncblob.blob.core import BlobCore
-from syncblob.calls.engine import plans_by_function
-from syncblob.calls.operands import as_blob, is_plain_array, with_blobs
-from syncblob.calls.tables import Rules
+from syncblob.calls.engine import Cache, Plan, plans_of
+from syncblob.calls.operands import as_blob, is_operand, refusal, with_blobs
+from syncblob.calls.tables import Arguments, Key, Rules, split_keys
+
+if TYPE_CHECKING:
+    from syncblob.calls.engine import Kinds
 
 
-def _keywords(_args: Any, kwargs: Mapping[str, Any]) -> Collection[str]:
-    return kwargs.keys()
+def _keywords(given: Arguments) -> Collection[Key]:
+    return split_keys(given)[1]
 
 
 def _rules(function: str | Callable[..., Any]) -> Rules:
@@ -29,7 +31,41 @@ def _rules(function: str | Callable[..., Any]) -> Rules:
     return Rules(name, function, partial(function, np), plain=_keywords, with_library=True)
 
 
-_FUNCTIONS = plans_by_function(_rules)
+def _plans(rules: Rules) -> Cache:
+    """Return the plans of a function of Blobs, arrays beside them and scalars, and of keywords."""
+
+    def plan(rules: Rules, kinds: Kinds) -> Callable[..., Any]:
+        count, names = split_keys(kinds)
+        operands = [*kinds.values()][:count]
+        absent = type(None) in operands
+        blobs = [n for n, kind in enumerate(operands) if issubclass(kind, BlobCore)]
+
+        def foreign(*values: Any) -> Any:
+            if absent and rules.elementwise:
+                # NumPy would compute an array of objects.
+                raise refusal(rules.name, None)
+            values = (*with_blobs(rules.name, values[:count]), *values[count:])
+            return plans[names, *map(type, values)](*values)
+
+        usual = all(is_operand(kind) or kind is type(None) for kind in operands)
+        if not (blobs and usual) or (absent and rules.elementwise):
+            return foreign
+        return Plan(rules, kinds, foreign, like=blobs[0]).run
+
+    plans = plans_of(rules._replace(plan=plan))
+    return plans
+
+
+def plans_of_kernel(kernel: Callable[..., Any]) -> Cache:
+    """Return the plans of a function that computes a kernel elementwise, in a new Blob.
+
+    The operands are Blobs; one may be a scalar or an array of any library. Without a Blob, NumPy's
+    scalars become Blobs.
+    """
+    return _plans(Rules(kernel.__name__, kernel, kernel, elementwise=True))
+
+
+_FUNCTIONS = Cache(lambda function: _plans(_rules(function)))
 
 
 def apply(function: str | Callable[..., Any], *operands: Any, **keywords: Any) -> Any:
@@ -39,20 +75,8 @@ def apply(function: str | Callable[..., Any], *operands: Any, **keywords: Any) -
     a function that takes that library first. Keywords are passed on. A result that overlaps an
     operand is a view of it.
     """
-    like: Any = None
-    for x in operands:
-        if isinstance(x, BlobCore):
-            if like is None:
-                like = x
-        elif not (x is None or type(x) in SCALARS or is_plain_array(x)):
-            like = None
-            break
-    if like is None:
-        name = function if isinstance(function, str) else function.__name__.lstrip("_")
-        operands = tuple(with_blobs(name, operands))
-        like = next(x for x in operands if isinstance(x, BlobCore))
     values = (*operands, *keywords.values())
-    result = _FUNCTIONS[function][(*keywords,), *map(type, values)](like, *values)
+    result = _FUNCTIONS[function][(*keywords,), *map(type, values)](*values)
     return tuple(result) if type(result) is list else result
 
 

@@ -29,7 +29,7 @@ def _rules_of_writer(name: str) -> Rules:
         getattr(array, name)(*args, **kwargs)
 
     method.__name__ = name  # which logs of operations show
-    return Rules(name, method, getattr(np.ndarray, name), lambda *_: {0: False})
+    return Rules(name, method, getattr(np.ndarray, name), lambda _: {0: False})
 
 
 _WRITERS = plans_by_function(_rules_of_writer)

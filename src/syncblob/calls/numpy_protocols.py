@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,6 @@ from syncblob.blob.core import BlobCore
 from syncblob.calls import tables
 from syncblob.calls.engine import Plan, arguments, maker_of, plans_by_function, usual_plan
 from syncblob.calls.foreign import function_with_strangers, has_strangers, ufunc_with_strangers
-from syncblob.calls.nested import replaced
 from syncblob.calls.operands import is_leaf, shape_only
 from syncblob.devices import HOST
 
@@ -40,7 +39,7 @@ def array_ufunc(like: Any, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs:
     if len(out) == 1:
         (kwargs["out"],) = out
     elif has_strangers("__array_ufunc__", *map(type, out)):
-        return ufunc_with_strangers(ufunc, method, inputs, kwargs)
+        return ufunc_with_strangers(ufunc, method, *inputs, **kwargs)
     values = (*inputs, *kwargs.values())
     return plans[(*kwargs,), *map(type, values)](like, *values)
 
@@ -78,16 +77,19 @@ def array_function(
 
 def _rules_of_ufunc(ufunc_and_method: tuple[np.ufunc, str]) -> tables.Rules:
     ufunc, method = ufunc_and_method
-    plan = partial(_plan_of_ufunc, ufunc, method)
 
-    def written(_args: Any, kwargs: Mapping[str, Any]) -> dict[int | str, bool]:
-        if method == "at":
-            return {0: False}
-        if "out" not in kwargs:
-            return {}
+    def written(given: tables.Arguments) -> dict[int | str, bool]:
         # A reduction writes every element, even with a mask.
-        whole = method == "reduce" or kwargs.get("where", True) is True
-        return {"out": whole and method not in {"accumulate", "reduceat"}}
+        masked = method != "reduce" and given.get("where", True) is not True
+        whole = not masked and method not in {"accumulate", "reduceat"}
+        return {0: False} if method == "at" else {key: whole for key in given if key == "out"}
+
+    def plan(rules: tables.Rules, kinds: Kinds) -> Callable[..., Any]:
+        operands = [kinds[key] for key in kinds if type(key) is int or key == "out"]
+        if not has_strangers("__array_ufunc__", *operands):
+            return usual_plan(rules, kinds)
+        ask = tables.in_order(partial(ufunc_with_strangers, ufunc, method), kinds)
+        return lambda _, *values: ask(*values)
 
     called = method == "__call__"
     function = ufunc if called else getattr(ufunc, method)
@@ -97,23 +99,11 @@ def _rules_of_ufunc(ufunc_and_method: tuple[np.ufunc, str]) -> tables.Rules:
         function,
         function,
         written,
-        lambda _args, kwargs: {"axes", "axis"} & kwargs.keys(),
+        lambda given: {"axes", "axis"} & given.keys(),
         by_name=not called,
         elementwise=called and getattr(np, name, None) is ufunc,
         plan=plan,
     )
-
-
-def _plan_of_ufunc(
-    ufunc: np.ufunc, method: str, rules: tables.Rules, kinds: Kinds
-) -> Callable[..., Any]:
-    count, names = tables.split_keys(kinds)
-    operands = [kinds[key] for key in kinds if type(key) is int or key == "out"]
-    if has_strangers("__array_ufunc__", *operands):
-        return lambda _, *values: ufunc_with_strangers(
-            ufunc, method, values[:count], dict(zip(names, values[count:], strict=True))
-        )
-    return usual_plan(rules, kinds)
 
 
 def _rules_of_function(function: Callable[..., Any]) -> tables.Rules:
@@ -131,14 +121,14 @@ def _rules_of_function(function: Callable[..., Any]) -> tables.Rules:
 
 
 def _plan_of_function(rules: tables.Rules, kinds: Kinds) -> Callable[..., Any]:
-    function, (count, names) = rules.function, tables.split_keys(kinds)
-    first = tables.first_argument(function, range(count))
+    function = rules.function
+    first = tables.first_argument(function, kinds)
     rest = [kind for key, kind in kinds.items() if key != first]
     if function in tables.QUESTIONS:
         return _plan_by_shapes(rules, kinds)
-    if function is np.broadcast_arrays and not names:
+    if function is np.broadcast_arrays and not tables.split_keys(kinds)[1]:
         return _broadcast
-    if tables.has_option(function, range(count), names):
+    if tables.has_option(function, kinds):
         return Plan(rules, kinds).begin
     if issubclass(kinds.get(first, object), BlobCore):
         if function in tables.EMPTY_LIKE and all(map(is_leaf, rest)):
@@ -165,18 +155,16 @@ def _broadcast(like: BlobCore, *values: Any) -> tuple[Any, ...]:
 
 def _plan_by_shapes(rules: tables.Rules, kinds: Kinds) -> Callable[..., Any]:
     """Plan calls of a function that uses no more than shapes and dtypes."""
-    count, names = tables.split_keys(kinds)
-    plain = rules.plain(range(count), kinds)
-    # The numbers of what is a Blob, or may contain Blobs.
-    asked = [n for n, key in enumerate(kinds) if key not in plain and not is_leaf(kinds[key])]
+    plain, keys = rules.plain(kinds), [*kinds]
+    blobs = [n for n, key in enumerate(keys) if issubclass(kinds[key], BlobCore)]
+    asked = [n for n in blobs if keys[n] not in plain]
+    native = tables.in_order(rules.native, kinds)
 
     def run(_like: Any, *values: Any) -> Any:
         given = [*values]
         for n in asked:
-            x = given[n]
-            known = isinstance(x, BlobCore)
-            given[n] = shape_only(x) if known else replaced(x, BlobCore, shape_only)
-        return rules.native(*given[:count], **dict(zip(names, given[count:], strict=True)))
+            given[n] = shape_only(values[n])
+        return native(*given)
 
     return run
 
@@ -197,9 +185,9 @@ def run(like, {given}):
 
 def _plan_of_view(rules: tables.Rules, kinds: Kinds) -> Callable[..., Any]:
     """Plan calls that make views of their first argument, a Blob; or that may copy, and read it."""
-    function, (count, names) = rules.function, tables.split_keys(kinds)
+    function, (_, names) = rules.function, tables.split_keys(kinds)
     given = [f"x{n}" for n in range(len(kinds))]
-    first = [*kinds].index(tables.first_argument(function, range(count)))
+    first = [*kinds].index(tables.first_argument(function, kinds))
     blobs = [issubclass(kind, BlobCore) for kind in kinds.values()]
     # Other Blobs stand for axes and numbers.
     values = [f"asarray({x})" if blob else x for x, blob in zip(given, blobs, strict=True)]

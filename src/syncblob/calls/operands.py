@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from syncblob._dtypes import PYTHON_SCALARS, SUPPORTED, can_hold, is_supported
+from syncblob._dtypes import PYTHON_SCALARS, SCALARS, can_hold, is_supported
 from syncblob.arrays.foreign import NoValuesError, is_array, is_stranger
 from syncblob.arrays.native import native_array
-from syncblob.blob.core import AnyBlob, BlobCore
+from syncblob.blob.core import BlobCore
 from syncblob.devices import HOST, default_device, supervisors
 from syncblob.devices.base import Accelerator, is_on_device
 from syncblob.interop.adopt import adopt
@@ -49,16 +49,16 @@ def as_blob(name: str, x: Any, *beside: Any) -> Any:
     if isinstance(x, np.generic) and is_supported(x.dtype):
         device = None if like is None else like.device
         return BlobCore.class_of_results.asarray(x, device=device)
-    operand = NotImplemented if like is None else converted(x, like)
+    operand = NotImplemented if like is None else as_operand(x, like)
     if operand is not NotImplemented:
         return operand
     # `from None` hides the AttributeError that callers handle.
     raise refusal(name, x) from None
 
 
-def is_plain_array(x: Any) -> bool:
-    """Return whether an object is an ndarray that the engine takes beside a Blob as it is."""
-    return type(x) is np.ndarray and x.dtype in SUPPORTED
+def is_operand(kind: type) -> bool:
+    """Return whether the engine takes operands of a type as they are."""
+    return issubclass(kind, BlobCore) or kind in SCALARS or kind is np.ndarray
 
 
 def is_number(x: Any) -> bool:
@@ -76,16 +76,14 @@ def with_blobs(name: str, operands: Sequence[Any]) -> list[Any]:
     raise refusal(name, operands[0])
 
 
-def blob_to_read(array: Any, like: AnyBlob) -> AnyBlob:
+def blob_to_read(array: Any, like: Any) -> Any:
     """Make a Blob over an array of NumPy or CuPy, only for reading."""
-    device = "cpu" if isinstance(array, np.ndarray) else None
+    device = HOST.device if isinstance(array, np.ndarray) else None
     # A device that has no copy of its own must have read it when its owner writes again.
-    owned = not Accelerator.any_shared
-    memory, layout = adopt(array, dtype=None, device=device, copy=None, owned=owned)
-    return like.from_memory(memory, layout)
+    return blob_over(array, like, device, owned=not Accelerator.any_shared)
 
 
-def converted(x: Any, like: Any) -> Any:
+def as_operand(x: Any, like: Any) -> Any:
     """Return a Blob for an array or scalar of another library; NotImplemented for other objects."""
     if is_stranger(type(x), "__array_ufunc__") or isinstance(x, np.matrix):
         return NotImplemented
@@ -108,12 +106,12 @@ def of_device(x: Any, like: BlobCore) -> Any:
     """Wrap an array on a device in a Blob, because its device determines where to compute."""
     if x is None or isinstance(x, (BlobCore, np.ndarray, *_LEAVES)):
         return x
-    return adopted(native_array(x)[0], like, None) if is_on_device(x) else x
+    return blob_over(native_array(x)[0], like, None) if is_on_device(x) else x
 
 
-def adopted(array: Any, like: BlobCore, device: Device | None) -> BlobCore:
-    """Make a Blob for use on a device, over an array that has other owners."""
-    memory, layout = adopt(array, dtype=None, device=device, copy=None)
+def blob_over(array: Any, like: Any, device: Device | None, *, owned: bool = False) -> Any:
+    """Make a Blob for use on a device, over an array that may have other owners."""
+    memory, layout = adopt(array, dtype=None, device=device, copy=None, owned=owned)
     return like.from_memory(memory, layout)
 
 
@@ -131,29 +129,22 @@ def shape_only(x: Any) -> Any:
 
 def require_device_of(name: str, *operands: Any) -> None:
     """Raise if a guard forbids the device that an operation would run on. Causes no transfer."""
-    if not supervisors:
-        return
-    homes = [x.home for x in operands if isinstance(x, BlobCore)]
-    if homes:
-        require_device(common_home(homes).device, name)
-
-
-def common_home(homes: Iterable[Home]) -> Home:
-    """Return the accelerator among homes; of several the default device, or else the first.
-
-    Return the host if there is none.
-    """
-    accelerators = [*dict.fromkeys(home for home in homes if home is not HOST)]
-    preferred = [home for home in accelerators[1:] if home.device == default_device()]
-    return (*preferred, *accelerators, HOST)[0]
+    blobs = [x for x in operands if isinstance(x, BlobCore)] if supervisors else []
+    if blobs:
+        require_device(home_of(blobs, blobs[0]).device, name)
 
 
 def home_of(operands: Iterable[Any], like: BlobCore) -> Home:
-    """Return the home where a call runs; the host if an accelerator cannot hold an operand."""
-    homes = []
+    """Return the home where a call runs: of several accelerators the default one, or the first.
+
+    The host if there is none, or an accelerator cannot hold an operand.
+    """
+    homes: dict[Home, None] = {}
     for x in operands:
         if isinstance(x, BlobCore):
-            homes.append(x.home)
+            homes[x.home] = None
         elif not (isinstance(x, (str, bytes)) or can_hold(x.dtype)):
             return HOST
-    return common_home(homes) if homes else like.home
+    accelerators = [home for home in homes if home is not HOST]
+    preferred = [home for home in accelerators[1:] if home.device == default_device()]
+    return (*preferred, *accelerators, HOST if homes else like.home)[0]

@@ -14,7 +14,8 @@ import numpy as np
 from syncblob import _corrected as corrected
 from syncblob._made_functions import name_made_functions
 from syncblob.blob.core import AnyBlob, BlobCore
-from syncblob.calls.elementwise import plans_in_place, plans_of_kernel, plans_of_operator
+from syncblob.calls.elementwise import plans_in_place, plans_of_operator
+from syncblob.calls.namespace import plans_of_kernel
 
 if TYPE_CHECKING:
     from syncblob.calls.engine import Cache

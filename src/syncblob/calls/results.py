@@ -1,4 +1,4 @@
-"""Results of calls: arrays become Blobs, and overwritten Blobs get their new contents."""
+"""What a call returns: new Blobs, or views of operands; and writes that come after the call."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from syncblob.arrays.foreign import is_array
 from syncblob.blob.core import BlobCore, fresh
 from syncblob.blob.scalars import element
 from syncblob.calls.nested import rebuilt
-from syncblob.calls.operands import adopted
+from syncblob.calls.operands import blob_over
 from syncblob.devices import HOST, Side, supervisors
 from syncblob.interop.adopt import can_adopt
 from syncblob.memory import MUTABLE, OVERWRITE, compute, has_written
@@ -38,8 +38,9 @@ def forgets_newest(x: BlobCore, side: Side) -> bool:
 
 # --- what a function writes -----------------------------------------------------------------------
 
-# A Blob's memory, a layout of it, and a function that writes into an array of that.
-Overwrite = tuple["SyncedMemory", "Layout", Callable[[Any], Any]]
+# A Blob's memory, a layout of it, a function that writes into an array of that, and its other
+# arguments.
+Overwrite = tuple[Any, ...]
 
 
 def array_beside(x: Any, home: Home) -> Any:
@@ -65,15 +66,17 @@ def overwrite(overwrites: Sequence[Overwrite], home: Home, reason: str) -> None:
     if not overwrites:
         return
     # Always in the same order, because each is made under the locks of those before.
-    (memory, layout, function), *rest = sorted(overwrites, key=lambda each: id(each[0]))
+    (memory, layout, *writing), *rest = sorted(overwrites, key=lambda each: id(each[0]))
     apart = [each for each in rest if each[0] is not memory]
 
-    def write(array: Any) -> None:
+    def write(array: Any, function: Callable[..., Any], *arguments: Any) -> None:
         # What can fail comes before the first is written.
         overwrite(apart, home, reason)
-        function(array)
+        function(array, *arguments)
 
-    memory.write(memory.side_of(home), OVERWRITE, layout, reason, write if apart else function)
+    if apart:
+        writing = [write, *writing]
+    memory.write(memory.side_of(home), OVERWRITE, layout, reason, *writing)
     overwrite([each for each in rest if each[0] is memory], home, reason)
 
 
@@ -112,49 +115,40 @@ def give(result: Any, rules: Rules, like: Any, home: Home, operands: Sequence[Op
     several = isinstance(result, (list, tuple))
     items = []
     for x in result if several else (result,):
-        own = type(x) is np.ndarray and x.dtype in SUPPORTED
-        if own and x.base is None:
-            for operand, _ in operands:
-                own = own and x is not operand
-        elif own:
-            own = _is_own(x, operands, rules)
+        own = type(x) is np.ndarray and x.base is None and x.dtype in SUPPORTED
+        for operand, _ in operands if own else ():
+            own = own and x is not operand
         if own:
             items.append(fresh(type(like), x, home))
+        elif type(x) is np.ndarray or is_array(x):
+            items.append(_give_array(x, rules, like, home, operands))
         elif several and isinstance(x, (list, tuple, bool, int)):
             items.append(give(x, rules, like, home, operands))
-        elif isinstance(x, np.generic):
-            known = is_supported(x.dtype)
-            items.append(fresh(type(like), home.as_array(x), home) if known else x)
         else:
-            items.append(_give_array(x, rules, like, home, operands) if is_array(x) else x)
+            known = isinstance(x, np.generic) and is_supported(x.dtype)
+            items.append(fresh(type(like), home.as_array(x), home) if known else x)
     if not several:
         return items[0]
     return tuple(items) if kind is tuple else rebuilt(result, items)
-
-
-def _is_own(array: Any, operands: Sequence[Operand], rules: Rules) -> bool:
-    """Return whether an array with a base certainly shares no memory with operands."""
-    base = array.base
-    known = type(base) is np.ndarray and base.base is None and not rules.const
-    if not (known and array.flags.carray):
-        return False
-    for operand, _ in operands:
-        # An operand over the memory that the base owns would have it as its base.
-        if array is operand or base is operand or base is operand.base:
-            return False
-    return True
 
 
 def _give_array(
     array: Any, rules: Rules, like: Any, home: Home, operands: Sequence[Operand]
 ) -> Any:
     """Replace an array that may share memory with operands; see `give`."""
+    # An operand over the memory that a base owns has it as its base.
+    base = array.base if type(array) is np.ndarray else None
+    owner = type(base) is np.ndarray and base.base is None
     shares = []
     for operand, x in operands:
         if array is operand and x is not None:
             return x
-        if home.overlap(array, operand):
+        apart = owner and array is not operand and base is not operand and base is not operand.base
+        if not apart and home.overlap(array, operand):
             shares.append(x)
+    own = owner and not (shares or rules.const) and array.dtype in SUPPORTED
+    if own and array.flags.carray:
+        return fresh(type(like), array, home)
     blobs = [x for x in shares if isinstance(x, BlobCore)]
     if not (array.dtype in SUPPORTED or is_supported(array.dtype)):
         if blobs and isinstance(array, np.ndarray):
@@ -162,7 +156,7 @@ def _give_array(
             array.flags.writeable = False
         return array
     if len(blobs) < len(shares) and (not rules.const or any(x is not None for x in shares)):
-        return adopted(array, like, home.device)
+        return blob_over(array, like, home.device)
     # A result over memory that a Blob tracks must share that memory, or writes would be missed.
     sharing = [
         (x, window)

@@ -6,7 +6,7 @@ One of NumPy's functions in none of these tables reads its arguments and returns
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from functools import cache, partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -19,7 +19,12 @@ if TYPE_CHECKING:
     from syncblob.devices.base import Home
 
 
-def _nothing(_args: Any, _kwargs: Any) -> Any:
+# The arguments of a call by position or keyword, or their types.
+Key = int | str
+Arguments = Mapping[Key, Any]
+
+
+def _nothing(_given: Any) -> Any:
     return {}
 
 
@@ -32,9 +37,9 @@ class Rules(NamedTuple):
     """The function of arrays, which NumPy or, through its protocols, CuPy computes."""
     native: Callable[..., Any]
     """The same for NumPy's arrays alone: without the dispatch."""
-    written: Callable[[Any, Any], Mapping[int | str, bool]] = _nothing
+    written: Callable[[Arguments], Mapping[Key, bool]] = _nothing
     """Returns which arguments of a call are written, and whether wholly."""
-    plain: Callable[[Any, Any], Collection[int | str | None]] = _nothing
+    plain: Callable[[Arguments], Collection[Key]] = _nothing
     """Returns which arguments are axes, shapes and the like, where an array is no operand."""
     home: Home | None = None
     """The home that always computes, without a question to the guards."""
@@ -155,81 +160,71 @@ METHODS: dict[Callable[..., Any], Callable[..., Any]] = {
 
 
 @cache
-def positions(function: Callable[..., Any]) -> dict[str, int]:
-    """Return the positions of a function's parameters; -1 for keyword-only ones."""
+def names_of(function: Callable[..., Any]) -> dict[Key, str]:
+    """Return the names of a function's parameters by the keys that arguments may have."""
     try:
         parameters = inspect.signature(function).parameters
     except ValueError:
-        return {
-            name: position for position, name in enumerate(_WITHOUT_SIGNATURE.get(function, ()))
-        }
+        names = _WITHOUT_SIGNATURE.get(function, ())
+        return {**dict(enumerate(names)), **dict(zip(names, names, strict=True))}
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return {
-        name: position if parameter.kind in positional else -1
-        for position, (name, parameter) in enumerate(parameters.items())
-    }
+    result: dict[Key, str] = {name: name for name in parameters}
+    places = enumerate(parameters.values())
+    return result | {n: each.name for n, each in places if each.kind in positional}
 
 
-def _argument(
-    function: Callable[..., Any], name: str, args: Sequence[Any], kwargs: Collection[str]
-) -> int | str | None:
-    """Return the position or keyword of an argument; None if it was not given."""
-    position = positions(function).get(name)
-    if position is None:
-        return None
-    if name in kwargs:
-        return name
-    return position if 0 <= position < len(args) else None
+def keys_by_name(function: Callable[..., Any], given: Arguments) -> dict[str, Key]:
+    """Return the keys of arguments by the names of the parameters."""
+    names = names_of(function)
+    return {names[key]: key for key in given if key in names}
 
 
-def first_argument(function: Callable[..., Any], args: Sequence[Any]) -> int | str:
-    """Return the position or keyword of a function's first argument."""
+def first_argument(function: Callable[..., Any], given: Arguments) -> Key:
+    """Return the key of a function's first argument."""
     # NumPy 2.2 does not tell the parameters of some functions in C.
-    return 0 if args else next(iter(positions(function)), 0)
+    return 0 if 0 in given else names_of(function).get(0, 0)
 
 
-def written_arguments(
-    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
-) -> dict[int | str, bool]:
+def written_arguments(function: Callable[..., Any], given: Arguments) -> dict[Key, bool]:
     """Return the arguments that a call writes, and whether it writes every element of each."""
-    whole = kwargs.get("where", True) is True
-    result: dict[int | str, bool] = {}
-    out = _argument(function, "out", args, kwargs)
-    if out is not None:
+    keys = keys_by_name(function, given)
+    # Some functions pass it on, and do not name it.
+    whole = given.get(keys.get("where", "where"), True) is True
+    result: dict[Key, bool] = {}
+    if "out" in keys:
         # The other functions with a mask are reductions, which write every element.
-        result[out] = function not in _CUMULATIVE and (whole or function is not np.clip)
+        result[keys["out"]] = function not in _CUMULATIVE and (whole or function is not np.clip)
     option, wanted = _WRITE_IF.get(function, ("", None))
-    key = _argument(function, option, args, kwargs)
-    value = args[key] if isinstance(key, int) else kwargs.get(option)
+    value = given[keys[option]] if option in keys else None
     if function in _ALWAYS_WRITE or (value is not None and bool(value) is wanted):
-        # Of a call without a mask.
-        whole = whole and len(args) <= positions(function).get("where", len(args))
-        result[first_argument(function, args)] = function is np.copyto and whole
+        result[first_argument(function, given)] = function is np.copyto and whole
     return result
 
 
-@cache
-def _plain_parameters(function: Callable[..., Any]) -> list[str]:
-    return [name for name in positions(function) if name in _PLAIN]
+def plain_arguments(function: Callable[..., Any], given: Arguments) -> set[Key]:
+    """Return the keys of arguments for axes, shapes and the like."""
+    return {key for name, key in keys_by_name(function, given).items() if name in _PLAIN}
 
 
-def plain_arguments(
-    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
-) -> set[int | str | None]:
-    """Return the positions and keywords of arguments for axes, shapes and the like."""
-    return {_argument(function, name, args, kwargs) for name in _plain_parameters(function)}
-
-
-def has_option(function: Callable[..., Any], args: Sequence[Any], kwargs: Collection[str]) -> bool:
+def has_option(function: Callable[..., Any], given: Arguments) -> bool:
     """Return whether an option is given on which it depends whether a function writes."""
-    option = _WRITE_IF.get(function)
-    return option is not None and _argument(function, option[0], args, kwargs) is not None
+    return _WRITE_IF.get(function, ("",))[0] in keys_by_name(function, given)
 
 
-def split_keys(kinds: Mapping[int | str, Any]) -> tuple[int, tuple[str, ...]]:
+def split_keys(given: Arguments) -> tuple[int, tuple[str, ...]]:
     """Return the number of positional arguments, and the names of the others."""
-    names = tuple(key for key in kinds if type(key) is str)
-    return len(kinds) - len(names), names
+    names = tuple(key for key in given if type(key) is str)
+    return len(given) - len(names), names
+
+
+def in_order(function: Callable[..., Any], given: Arguments) -> Callable[..., Any]:
+    """Return a function that takes all arguments by position, in the order of their keys."""
+    count, names = split_keys(given)
+    if not names:
+        return function
+    return lambda *values: function(
+        *values[:count], **dict(zip(names, values[count:], strict=True))
+    )
 
 
 @cache

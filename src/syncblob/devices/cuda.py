@@ -105,10 +105,9 @@ class CudaBackend(Accelerator):
         # The streams of transfers, on which nothing is captured. A device copies both ways at once.
         with self.order.calls():
             self._up, self._down = (cupy.cuda.Stream(non_blocking=True) for _ in range(2))
+            self._later: tuple[Any, float] = self._now()
         # The numbers of the devices whose memory this one accesses, if it can.
         self._peers: set[int] = set()
-        # An event, and when it happened; see `time_of`.
-        self._later: tuple[Any, float] | None = None
         notify(self)
 
     native = False
@@ -137,7 +136,7 @@ class CudaBackend(Accelerator):
             except self._short_of_memory as error:
                 raise self._shortage(error) from None
             finally:
-                order.note((*args, *keywords.values()) if keywords else args, result, stream)
+                order.note((*args, *keywords.values()), result, stream)
                 if ENDING:
                     self.end()
         return result
@@ -377,28 +376,22 @@ class CudaBackend(Accelerator):
     def time_of(self, event: Any) -> float | None:
         """Return when an event happened, in seconds of `time.perf_counter`; None if unknown.
 
-        CUDA tells only the time between two events. So this waits for a later one, and uses it for
-        other events, too: the times between them are exact.
+        CUDA tells only the time between two events, if both happened. So this waits for a later
+        one, and uses it for other events, too: the times between them are exact.
         """
         since = self._cupy.cuda.get_elapsed_time
         with suppress(RuntimeError), self.order.calls():
-            if self.has_happened(event):
-                later = self._later
-                if later is None or since(event, later[0]) < 0:
-                    # Nothing is captured there.
-                    now = self._down.record()
-                    now.synchronize()
-                    later = self._later = now, time.perf_counter()
-                return later[1] - since(event, later[0]) / 1e3
+            later = self._later
+            if since(event, later[0]) < 0:
+                later = self._later = self._now()
+            return later[1] - since(event, later[0]) / 1e3
         return None
 
-    def has_happened(self, event: Any) -> bool:
-        """Return whether an event outside of graphs certainly happened; let its push go if so."""
-        with suppress(RuntimeError), self.order.calls():
-            if event.done:
-                self.order.under_way.pop(event, None)
-                return True
-        return False
+    def _now(self) -> tuple[Any, float]:
+        """Return an event that has just happened, on a stream that is not captured, and when."""
+        now = self._down.record()
+        now.synchronize()
+        return now, time.perf_counter()
 
     def synchronize(self) -> None:
         """Block until all streams of this device are idle."""
@@ -506,12 +499,18 @@ class _CudaPush(Push):
 
     @property
     def arrived(self) -> bool:
-        return self._backend.has_happened(self._event)
+        order = self._backend.order
+        with suppress(RuntimeError), order.calls():
+            if self._event.done:
+                order.under_way.pop(self._event, None)
+                return True
+        return False
 
     def wait(self) -> None:
-        with self._backend.order.calls():
+        order = self._backend.order
+        with order.calls():
             self._event.synchronize()
-        self._backend.has_happened(self._event)
+            order.under_way.pop(self._event, None)
 
     @property
     def arrival(self) -> Moment:

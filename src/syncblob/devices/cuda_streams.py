@@ -339,7 +339,7 @@ class Order:
                 known.add(key, stretch)
             if captured:
                 known.captured = True
-        values = [] if result is None else [result]
+        values = [result]
         for x in values:
             if type(x) is not self._array:
                 if isinstance(x, (list, tuple, dict)):
@@ -390,7 +390,7 @@ class Order:
             self.synchronize()
             return
         here = self._stretches.get(self.current().ptr)
-        if here is not None and here.event is None:
+        if here is not None:
             # A later transfer of what is used here before it need not wait for what comes after it.
             self._end(here, captured=False)
         for each in uses:

@@ -19,7 +19,7 @@ import numpy as np
 from syncblob._formatting import extend, human_bytes
 from syncblob._source_lines import user_line
 from syncblob.devices import HOST, Accelerator, Side, current_accelerator, home_of
-from syncblob.memory.operations import allocate
+from syncblob.memory.operations import in_turn
 from syncblob.memory.state_machine import Spans
 from syncblob.transfers import Copying, count, open_logs, running_guards, transfer
 
@@ -231,6 +231,7 @@ class Buffers:
             window = Window(0, self.nbytes, array)
             if side:
                 self.add_side(home)
+                home.residents.add(self)
             if known.common is None:
                 known.common = object()
                 count("shared", self.nbytes)
@@ -280,7 +281,7 @@ class Buffers:
     def allocate(self, side: Side, nbytes: int, *, zeroed: bool = False) -> Any:
         """Allocate on an accelerator, which is the memory's from then on."""
         accelerator: Any = self.home(side)
-        buffer = allocate(accelerator, nbytes, zeroed=zeroed)
+        buffer = in_turn(accelerator, accelerator.allocate, nbytes, zeroed=zeroed)
         self.add_side(accelerator)
         return buffer
 

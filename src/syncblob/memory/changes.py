@@ -464,7 +464,7 @@ def adopt(ledger: Ledger, side: Side, buffer: Any, announced: Collection[set[Loa
     ledger.compare_watch(side, 0, nbytes, writes=True)
     replaced = ledger.windows(side)
     commit(ledger, _plan_adoption, side, OVERWRITE, 0, nbytes, "adoption", (buffer, announced))
-    let_go(lambda kept: kept.buffer in replaced)
+    let_go(replaced)
     for other in ledger.all_sides if ledger.shared else ():
         has = other is not side and ledger.windows(other)
         if has and ledger.home(other).shared and ledger.home(side).shared:

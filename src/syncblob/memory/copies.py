@@ -20,7 +20,7 @@ from syncblob.memory import changes
 from syncblob.memory.buffers import next_serial
 from syncblob.memory.changes import Change, commit
 from syncblob.memory.ledger import Upload
-from syncblob.memory.operations import allocate, is_written_elsewhere, searches
+from syncblob.memory.operations import in_turn, is_written_elsewhere, searches
 from syncblob.memory.room import in_room
 from syncblob.memory.state_machine import CONST, MUTABLE, Access, Head, Run, head_over, plan_access
 from syncblob.memory.windows import provide
@@ -56,7 +56,7 @@ def gather(ledger: Ledger, side: Side, layout: Layout, reason: str) -> Any:  # n
         return home.compute(home.copy, own.view(home, layout, writable=False, own=True))
     dense = Layout.c_order(layout.shape, layout.dtype)
     try:
-        target = allocate(home, dense.nbytes)
+        target = in_turn(home, home.allocate, dense.nbytes)
     except MemoryError as error:
         ledger.explain_shortage(error, side, dense.nbytes, reason, dense)
         raise
@@ -255,7 +255,8 @@ def upload(accelerator: Accelerator, contents: NDArray[np.uint8], reason: str) -
     Logs and guards see a transfer of a memory of its own, with this reason.
     """
     nbytes = contents.nbytes
-    buffer = in_room(accelerator, reason, MemoryError, allocate, accelerator, nbytes)
+    call = in_turn, accelerator, accelerator.allocate, nbytes
+    buffer = in_room(accelerator, reason, MemoryError, *call)
     if nbytes:
         copying = Copying(accelerator, reason, next_serial())
         transfer(copying, "upload", nbytes, 0, accelerator.upload, contents, buffer)

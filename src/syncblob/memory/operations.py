@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
@@ -21,9 +21,11 @@ from syncblob.devices import HOST
 from syncblob.devices.base import WRITERS
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from syncblob.devices.base import Home
     from syncblob.memory.buffers import Window
-    from syncblob.memory.ledger import Ledger, Shortcut
+    from syncblob.memory.ledger import Ledger
 
 
 class NotNowError(MemoryError):
@@ -52,11 +54,15 @@ def current() -> Operation | None:
     return None if known is None else known()
 
 
-def run(operation: Operation, function: Callable[..., Any], args: Any, keywords: Any) -> Any:
-    """Call a function as an operation of this thread. Within another one, it is a part of that."""
+def attempt(function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
+    """Call a function as an operation: it evicts, but waits for nobody.
+
+    Within another one, it is a part of that.
+    """
     if current() is not None:
         return function(*args, **keywords)
-    thread, known = threading.get_ident(), ref(operation)
+    thread, operation = threading.get_ident(), Operation((args, keywords))
+    known = ref(operation)
     try:
         running[thread] = known
         if len(running) > 1:
@@ -67,11 +73,6 @@ def run(operation: Operation, function: Callable[..., Any], args: Any, keywords:
         running.pop(thread, None)
 
 
-def attempt(function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
-    """Call a function that the caller knows what to do without: it evicts, but waits for nobody."""
-    return run(Operation((args, keywords)), function, args, keywords)
-
-
 def has_written() -> None:
     """Tell that the operation of this thread may have written, and must not begin again."""
     operation = current()
@@ -79,32 +80,27 @@ def has_written() -> None:
         operation.written = True
 
 
-def pins(*, own: bool = True, others: bool = True) -> set[Any]:
-    """Return the ledgers and homes that operations use."""
-    found: set[Any] = set()
+def pins(*, own: bool = True) -> set[Any]:
+    """Return the ledgers and homes that operations use, with or without that of this thread."""
     this = threading.get_ident()
-    for thread, known in [*running.items()]:
-        operation = known() if (own if thread == this else others) else None
-        if operation is not None:
-            _add_used(operation.operands, found)
-    return found
+    found = [known() for thread, known in [*running.items()] if own or thread != this]
+    return {used for each in found if each is not None for used in used_by(each.operands)}
 
 
-def _add_used(operands: Iterable[Any], found: set[Any], depth: int = 5) -> None:
-    """Add what operands use, also those in tuples, lists and dicts."""
-    for x in operands:
-        kind = type(x)
-        if kind is tuple or kind is list or kind is dict:
-            if depth:
-                _add_used(x.values() if kind is dict else x, found, depth - 1)
-        elif hasattr(kind, "_used"):
-            found.update(x._used())
+def used_by(operands: Any, depth: int = 6) -> Iterator[Any]:
+    """Yield what operands use, also those in tuples, lists and dicts."""
+    kind = type(operands)
+    if kind is tuple or kind is list or kind is dict:
+        for x in (operands.values() if kind is dict else operands) if depth else ():
+            yield from used_by(x, depth - 1)
+    elif hasattr(kind, "_used"):
+        yield from operands._used()
 
 
 def are_written(windows: Iterable[Window]) -> bool:
     """Return whether arrays over windows are being written without the lock."""
-    written = [shortcut.buffer for shortcut in WRITERS.copy().values()]
-    return any(window is each for window in windows for each in written)
+    written = {shortcut.buffer for shortcut in WRITERS.copy().values()}
+    return not written.isdisjoint(windows)
 
 
 def is_written_elsewhere(ledger: Ledger) -> bool:
@@ -125,11 +121,10 @@ def first_in_line(home: Home) -> int | None:
     return next((thread for thread, of in [*line.items()] if of is home), None)
 
 
-def leave_room(home: Home) -> None:
-    """Call this before an allocation: let threads that stand in line go first.
+def in_turn(home: Home, function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
+    """Call a function that allocates, unless another thread is the first in line.
 
-    Raises NotNowError if another one is the first, unless this one has written, and so has
-    something in use.
+    Then it raises NotNowError, unless this one has written, and so has something in use.
     """
     # Nearly always, there is none.
     first = first_in_line(home) if line else None
@@ -137,12 +132,7 @@ def leave_room(home: Home) -> None:
         operation = current()
         if operation is None or not operation.written:
             raise NotNowError(f"another thread has waited longer for memory of {home.device}")
-
-
-def allocate(home: Home, nbytes: int, *, zeroed: bool = False) -> Any:
-    """Allocate a buffer, unless another thread is the first in line; see `leave_room`."""
-    leave_room(home)
-    return home.allocate(nbytes, zeroed=zeroed)
+    return function(*args, **keywords)
 
 
 def _after_fork_in_child() -> None:
@@ -163,12 +153,13 @@ if hasattr(os, "register_at_fork"):
 searches: list[int] = [0]
 
 # The Blobs that may keep arrays over buffers of accelerators.
-keepers = WeakList()
+keepers: WeakList = WeakList()
 
 
-def let_go(gone: Callable[[Shortcut], bool]) -> bool:
-    """Let Blobs drop arrays over windows that are gone; return whether there were any."""
-    return True in [blob._let_go(gone) for blob in keepers.living()]
+def let_go(gone: Collection[Window]) -> None:
+    """Let Blobs drop arrays over windows that are gone."""
+    for blob in keepers.living() if gone else ():
+        blob._let_go(gone)
 
 
 def settle() -> None:

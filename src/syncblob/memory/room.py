@@ -19,25 +19,13 @@ from syncblob._formatting import extend, human_bytes, quantity
 from syncblob._locks_lost_in_fork import Lock, if_free
 from syncblob.devices import Device, Side, accelerator, accelerators_in_use
 from syncblob.devices.base import NEEDED, WRITERS, BesideCaptureError
-from syncblob.errors import TransferGuardError
-from syncblob.memory.operations import (
-    NotNowError,
-    Operation,
-    current,
-    first_in_line,
-    leave_room,
-    line,
-    pins,
-    run,
-    searches,
-    settle,
-)
-from syncblob.memory.state_machine import MUTABLE
+from syncblob.memory import operations
+from syncblob.memory.operations import NotNowError, attempt, current
 from syncblob.memory.windows import free, holder_of
-from syncblob.transfers import EVICTION, count_eviction
+from syncblob.transfers import EVICTION
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from syncblob._source_lines import SourceLine
     from syncblob.devices import Accelerator
@@ -52,8 +40,8 @@ PATIENCE, PAUSE, IDLE = 5.0, 0.005, 6
 # collection: what refers to it by one, and itself by the next. An array has a view and its root.
 _COLLECTIONS = 1 if getattr(sys, "_is_gil_enabled", lambda: True)() else 4
 
-# The attribute of an error after which an operation begins again: the home that is short of room.
-_SHORT_OF = "short_of_memory"
+# The attribute of an error for lack of room that a call did not wait for: whether to wait can help.
+_WAITS_FOR_ROOM = "waits_for_room"
 
 
 class Evictable(NamedTuple):
@@ -107,35 +95,6 @@ def set_eviction_policy(policy: Callable[[Evictable], float] | None) -> None:
     _policy = policy or _by_age
 
 
-def _candidates(home: Accelerator) -> list[tuple[Ledger, Side, tuple[int, int]]]:
-    """Return the ranges of the windows of a home, that with the highest score first.
-
-    Of equal ones, that comes first which was allocated first.
-    """
-    past = searches[0]
-    searches[0] += 1
-    # Not the windows, which would keep their ledger.
-    found: list[tuple[float, tuple[Ledger, Side, tuple[int, int]]]] = []
-    # What a home shares is the memory of the host, too.
-    for ledger in () if home.shared else home.residents.living():
-        side, name = ledger.side_of(home), ledger.name
-        windows = [each for each in ledger.windows(side) if each.common is None]
-        age = max(past - ledger.last_search, 0)
-        if windows and not age:
-            # The next use shows: it asks for a shortcut.
-            ledger.revoke_shortcuts()
-        for window in windows:
-            reach = window.start, min(window.stop, ledger.spans.nbytes)
-            newest = sum(run.nbytes for run in ledger.only_on(side, *reach))
-            score = _policy(Evictable(window.nbytes, newest, age, name))
-            if not isinstance(score, SupportsFloat):
-                raise TypeError(
-                    f"expected a number from the function set by set_eviction_policy, got {score!r}"
-                )
-            found.append((float(score), (ledger, side, reach)))
-    return [place for _, place in sorted(found, key=lambda each: -each[0])]
-
-
 # --- making room ----------------------------------------------------------------------------------
 
 
@@ -150,39 +109,47 @@ def make_room(home: Accelerator, reason: str, needed: int) -> bool:
 
 def _evict(home: Accelerator, reason: str, needed: int) -> bool:
     """Evict the windows with the highest scores that can be, until the bytes needed may fit."""
-    settle()
-    lacking, freed = needed - home.room()[0], 0
+    operations.settle()
+    lacking, freed = max(needed - home.room()[0], 1), 0
     refusal: Exception | None = None
-    for ledger, *place in _candidates(home):
+    # Of equal ones, that comes first which was allocated first.
+    for _, ledger, side, reach in sorted(_scored(home), key=lambda each: -each[0]):
+        evict = partial(free, ledger, side, reach, EVICTION + reason, unseen=True)
         try:
-            nbytes = if_free(ledger.lock, _evict_unseen, ledger, *place, EVICTION + reason)
+            freed += if_free(ledger.lock, evict)
         except (BesideCaptureError, BufferError):
             # Others need not be waited for, or have no alias.
             continue
-        except TransferGuardError as error:
-            # Another one may have to move nothing. Its frames would keep arrays alive.
+        except Exception as error:  # noqa: BLE001  # such as a guard's: others may have to move nothing
+            # Its frames would keep arrays alive.
             refusal = error.with_traceback(None)
-            continue
-        freed += nbytes
-        if nbytes and freed >= lacking:
+        if freed >= lacking:
             break
     if refusal and not freed:
         raise refusal
     return freed > 0
 
 
-def _evict_unseen(ledger: Ledger, side: Side, reach: tuple[int, int], reason: str) -> int:
-    """Evict a window if nobody sees it, under the lock. Return the bytes freed."""
-    if ledger.watch is not None and ledger.watch.lives:
-        return 0
-    try:
-        ledger.await_uploads(Side.HOST, MUTABLE, *reach)
-    except Exception:  # noqa: BLE001  # not of the operation that needs room
-        return 0
-    freed = free(ledger, side, reach, reason, unseen=True)
-    if freed:
-        count_eviction(ledger.serial, *reach)
-    return freed
+def _scored(home: Accelerator) -> Iterator[tuple[float, Ledger, Side, tuple[int, int]]]:
+    """Yield the score and the place of each window of a home."""
+    past = operations.searches[0]
+    operations.searches[0] += 1
+    # What a home shares is the memory of the host, too.
+    for ledger in () if home.shared else home.residents.living():
+        side, age = ledger.side_of(home), max(past - ledger.last_search, 0)
+        if not age:
+            # The next use shows: it asks for a shortcut.
+            ledger.revoke_shortcuts()
+        for window in ledger.windows(side):
+            reach = window.start, window.stop
+            newest = sum(run.nbytes for run in ledger.only_on(side, *reach))
+            score = _policy(Evictable(window.nbytes, newest, age, ledger.name))
+            if not isinstance(score, SupportsFloat):
+                raise TypeError(
+                    f"expected a number from the function set by set_eviction_policy, got {score!r}"
+                )
+            if window.common is None:
+                yield float(score), ledger, side, reach
 
 
 # --- calls that are made again --------------------------------------------------------------------
@@ -196,18 +163,14 @@ def in_room(
     *args: Any,
     **keywords: Any,
 ) -> Any:
-    """Call a function, and again as long as evictions make room; `short` tells that it needs it.
+    """Call a function, and again while room can be made for it; `short` errors tell that it lacks.
 
-    Without a home, it is an operation, as in `from_the_start`.
+    See `Shortage`.
     """
-    operation = None
-    if home is None:
-        operation = Operation((args, keywords))
-        function, args, keywords = run, (operation, function, args, keywords), {}
     try:
         return function(*args, **keywords)
     except short as error:
-        shortage = Shortage(home, reason, short, operation)
+        shortage = Shortage(home, reason, short)
         if not shortage.take(error):
             raise
     # Outside of the handler: the error keeps frames alive, and these keep arrays.
@@ -217,136 +180,113 @@ def in_room(
 # Calls a function; again, from its start, if other threads use the room that it lacks. The function
 # takes its arrays itself, and tells before it writes. So nothing is in use between two tries, and
 # others can evict its operands. Within another such call, that begins again.
-from_the_start: Callable[..., Any] = partial(in_room, None, "", MemoryError)
+from_the_start: Callable[..., Any] = partial(in_room, None, "", MemoryError, attempt)
 
 
 def short_of(error: Exception) -> bool:
     """Return whether a call failed for lack of room that it did not wait for."""
-    return _SHORT_OF in vars(error)
+    return _WAITS_FOR_ROOM in vars(error)
 
 
 def compute(home: Home, function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
     """Call a function with arrays of a home; make room and call it again if memory is short."""
     reason = getattr(function, "__name__", "a computation")
-    return in_room(home, reason, MemoryError, _compute, home, function, *args, **keywords)
-
-
-def _compute(home: Home, function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
-    if line:
-        leave_room(home)
-    return home.compute(function, *args, **keywords)
+    call = operations.in_turn, home, home.compute, function, *args
+    return in_room(home, reason, MemoryError, *call, **keywords)
 
 
 class Shortage:
     """A call for which memory is short, as `short` errors tell, from one try to the next.
 
-    An `operation` begins again, with nothing in use. Without one, it is a call within an operation,
-    or beside any: evictions help these.
+    Without a home, it is an operation, which begins again with nothing in use. Evictions help any
+    other call, within an operation or beside any.
     """
 
-    def __init__(
-        self,
-        home: Any,
-        reason: str = "",
-        short: type[Exception] = MemoryError,
-        operation: Operation | None = None,
-    ) -> None:
-        self.home: Any = home
+    _error: Any = None
+    # When it gives up, and the tries in a row before which no other thread was at work.
+    _end: float = 0.0
+    _idle: int = 0
+
+    def __init__(self, home: Any, reason: str, short: type[Exception] = MemoryError) -> None:
+        self._home: Any = home
         self._reason: str = reason
         self._short: type[Exception] = short
-        self._operation: Operation | None = operation
-        self._error: Any = None
-        # Whether it stands in line, when it gives up, and the tries in a row before which no other
-        # thread was at work.
-        self._stands: bool = False
-        self._end: float = 0.0
-        self._idle: int = 0
+        self._thread: int = threading.get_ident()
 
     def take(self, error: Exception) -> bool:
         """Return whether another try may help after an error, and keep that if so."""
         known = vars(error)
-        if self._operation is not None:
-            self.home = known.get(_SHORT_OF)
-            helps = self.home is not None and not self._operation.written and current() is None
+        if self._home is None:
+            # Within another operation, that begins again.
+            helps = known.get(_WAITS_FOR_ROOM, False) and current() is None
         else:
             # Elements may be gathered on another side than that of the call.
-            home = self.home = known.get("home", self.home)
-            needed = known.get(NEEDED, 0)
-            helps = isinstance(error, NotNowError) or (home.bounded and home.can_hold(needed))
+            home, needed = known.setdefault("home", self._home), known.get(NEEDED, 0)
+            helps = home.can_hold(needed) and (home.bounded or isinstance(error, NotNowError))
             if home.bounded and not helps:
                 extend(error, f"{home.device} can never hold {human_bytes(needed)}", first=True)
-                known[_SHORT_OF] = None
+                known[_WAITS_FOR_ROOM] = False
         # Its frames refer to the caller's variables, and so to this object.
         self._error = error if helps else None
         return helps
 
     def repeat(self, function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
         """Call the function again, as long as there is a reason to."""
-        within, thread = current(), threading.get_ident()
-        waits = within is None or within.written
-        made = last = False
+        within, last = current(), False
+        # What has something in use waits beside the line, or leaves it to its operation to wait.
+        stands, waits = within is None, within is None or within.written
         try:
             while True:
                 # Its frames refer to buffers. A program that keeps it would keep them, too.
                 self._error = self._error.with_traceback(None)
                 self._error.__context__ = None
-                if self._make_room():
-                    made = True
-                else:
-                    if last or not (waits or made):
+                known = vars(self._error)
+                home, reason, needed = known["home"], self._reason, known.get(NEEDED, 0)
+                evicts = self._home is not None and not isinstance(self._error, NotNowError)
+                if not (evicts and make_room(home, reason, needed)):
+                    if last or not waits:
                         break
-                    # What has something in use waits beside the line.
-                    self._stands = within is None
-                    last = not (waits and self._wait(thread))
-                    if last:
-                        # Cycles may keep memories and arrays.
-                        for _ in range(_COLLECTIONS):
-                            gc.collect()
+                    last = not self._wait(home, stands=stands)
                 try:
                     return function(*args, **keywords)
                 except self._short as error:
                     if not self.take(error):
                         raise
-            if self._operation is None:
-                self._explain(waits=waits)
+            if not waits:
+                known[_WAITS_FOR_ROOM] = True
+            if evicts:
+                listed = "\n".join(map(str, rows(home, reason))) or (
+                    "    nothing that a Blob has; other arrays, and those that other code keeps of "
+                    "evicted buffers, are not listed"
+                )
+                extend(self._error, f"nothing there can be evicted:\n{listed}")
             raise self._error
         finally:
             # First, and without a call before it, so that no interrupt leaves it there.
-            if self._stands:
-                line.pop(thread, None)
+            if stands:
+                operations.line.pop(self._thread, None)
             self._error = None
 
-    def _make_room(self) -> bool:
-        if self._operation is not None or isinstance(self._error, NotNowError):
-            return False
-        return make_room(self.home, self._reason, vars(self._error).get(NEEDED, 0))
-
-    def _wait(self, thread: int) -> bool:
+    def _wait(self, home: Home, *, stands: bool) -> bool:
         """Wait for the turn, or else a little. Return False if no other thread may free any."""
-        if threading.active_count() == 1:
-            return False
-        if self._stands:
-            # One that stands there already keeps its place.
-            line[thread] = self.home
-        time.sleep(PAUSE)
-        while self._stands and first_in_line(self.home) != thread:
-            time.sleep(PAUSE)
-        now = time.monotonic()
-        self._end = self._end or now + PATIENCE
-        at_work = self.home in pins(own=False) or bool(WRITERS)
-        self._idle = 0 if at_work else self._idle + 1
-        return self._idle < IDLE and now < self._end
-
-    def _explain(self, *, waits: bool) -> None:
-        """Tell what keeps the room, and an operation that it may begin again."""
-        if not waits:
-            vars(self._error)[_SHORT_OF] = self.home
-        if not isinstance(self._error, NotNowError):
-            listed = "\n".join(map(str, rows(self.home, self._reason))) or (
-                "    nothing that a Blob has; other arrays, and those that other code keeps of "
-                "evicted buffers, are not listed"
-            )
-            extend(self._error, f"nothing there can be evicted:\n{listed}")
+        if threading.active_count() > 1:
+            first = False
+            while not first:
+                if stands:
+                    # It keeps its place there, unless a signal handler has left in its name.
+                    operations.line[self._thread] = home
+                time.sleep(PAUSE)
+                first = not stands or operations.first_in_line(home) == self._thread
+            now = time.monotonic()
+            self._end = self._end or now + PATIENCE
+            at_work = WRITERS or home in operations.pins(own=False)
+            self._idle = 0 if at_work else self._idle + 1
+            if self._idle < IDLE and now < self._end:
+                return True
+        # Cycles may keep memories and arrays.
+        for _ in range(_COLLECTIONS):
+            gc.collect()
+        return False
 
 
 # --- what lies there ------------------------------------------------------------------------------
@@ -422,7 +362,8 @@ def rows(home: Accelerator, reason: str = "") -> list[MemoryRow]:
 
     `reason` is the operation that runs, if any.
     """
-    operands = pins(others=False) if reason else ()
+    operation = current() if reason else None
+    operands = () if operation is None else {*operations.used_by(operation.operands)}
     found = []
     for ledger in home.residents.living():
         side, mine = ledger.side_of(home), 1 << ledger.side_of(home)
@@ -458,5 +399,5 @@ def memory_summary(device: Device | str | None = None) -> MemorySummary:
     device
         One accelerator; None for all that are used.
     """
-    settle()
+    operations.settle()
     return MemorySummary(accelerators_in_use() if device is None else [accelerator(device)])

@@ -416,7 +416,7 @@ class SyncedMemory(Ledger):
         if new and divisible(self, self.home(side)):
             # Another alias may keep its window. Then this range gets one, too.
             with self.lock, suppress(MemoryError, BufferError):
-                grow(self, side, (0, self.nbytes), reason)
+                grow(self, side, 0, self.nbytes, reason)
 
     def _in_room(self, side: Side, reason: str, function: Callable[..., Any], *args: Any) -> Any:
         """Call a function of the ledger under its lock, as long as evictions make room."""

@@ -1,7 +1,7 @@
 """The table of file types: names, extensions, first bytes and limits.
 
-This is the one place that names a format. Those of `syncblob.caffe.convert.formats` can be
-converted; the others are recognised, so that an error says what a file really is rather than
+This is the one place that names a format. Those in `FORMATS` of `syncblob.caffe.convert.conversion`
+can be converted; the others are recognised, so that an error says what a file really is rather than
 "damaged", and so that no file gets the extension of a format that it does not have.
 """
 

@@ -12,9 +12,9 @@ from typing import Any
 import torch
 
 from syncblob._dtypes import is_bfloat16
-from syncblob._source_lines import user_instruction, warn_user
+from syncblob._source_lines import warn_user
 from syncblob.blob.core import HOST_DATA, HOST_DIFF, BlobCore
-from syncblob.calls.torch.tensors import alias_over, clear_of, place_of, untraced
+from syncblob.calls.torch.tensors import alias_over, clear_of, untraced
 from syncblob.errors import StaleAliasWarning
 
 # Torch's access to the storage and the gradient of any tensor; `BlobParameter` overrides it.
@@ -46,8 +46,7 @@ def put_over(pairs: Iterable[tuple[torch.nn.Parameter, BlobCore]], reason: str) 
         data, attachment = _attachment_of(blob, reason)
         gradient: torch.Tensor | None = _get_grad(parameter)
         if gradient is not None:
-            dense = gradient if gradient.layout is torch.strided else gradient.to_dense()
-            attachment.diff.copy_(dense.detach())
+            attachment.diff.copy_(gradient.to_dense().detach())
         has_one = gradient is not None or parameter.requires_grad
         prepared.append((parameter, data, attachment, has_one))
     for parameter, data, attachment, has_one in prepared:
@@ -65,12 +64,10 @@ def _attach(
     hooks: Any = parameter._post_accumulate_grad_hooks
     if hooks is None:
         hooks = OrderedDict()
-        hooks[-1] = _store_gradient
-    else:
-        # In place, because handles refer to it. Torch ignores `OrderedDict.move_to_end`.
-        others = [*hooks.items()]
-        hooks.clear()
-        hooks.update([(-1, _store_gradient), *others])
+    # In place, because handles refer to it. Torch ignores `OrderedDict.move_to_end`.
+    others = [*hooks.items()]
+    hooks.clear()
+    hooks.update([(-1, _store_gradient), *others])
     # Even if they are the same: after `swap_tensors`, torch calls those of the other tensor.
     parameter._post_accumulate_grad_hooks = hooks
     if has_gradient:
@@ -95,11 +92,8 @@ def _attachment_of(blob: BlobCore, reason: str) -> tuple[torch.Tensor, _Attachme
         raise ValueError(
             f"torch has no tensors with negative strides such as {layout.strides}; use a copy"
         )
-    memory, diff = blob.memory, blob.diff_memory()
-    # Found once for both, because it takes time.
-    noted = user_instruction()
-    gradient = alias_over(blob, diff, HOST_DIFF, reason, noted)
-    data = alias_over(blob, memory, HOST_DATA, reason, noted)
+    gradient = alias_over(blob, blob.home, HOST_DIFF, reason)
+    data = alias_over(blob, blob.home, HOST_DATA, reason)
     buffers = _buffers(blob)
     return data, _Attachment(blob, gradient, data.data_ptr(), gradient.data_ptr(), buffers)
 
@@ -131,8 +125,8 @@ class _Attachment:
 
     def store(self, parameter: BlobParameter, gradient: torch.Tensor) -> None:
         """Copy a gradient that lies elsewhere into diff, with its graph."""
-        if gradient.layout is not torch.strided:
-            gradient = gradient.to_dense()
+        # Itself, if it is not sparse.
+        gradient = gradient.to_dense()
         # Never true of a tensor that is conjugated or negated lazily.
         if gradient.is_set_to(self.diff):
             return
@@ -223,7 +217,7 @@ class BlobParameter(torch.nn.Parameter):
             _set_data(self, value)
             if attachment is not None:
                 attachment.address = None
-        elif place_of(value) != place_of(self):
+        elif not value.is_set_to(self):
             with torch.no_grad():
                 self.copy_(clear_of(value, [self]))
 

@@ -1,46 +1,253 @@
-"""Calls of PyTorch functions that inspect their arguments.
+"""Calls of PyTorch functions with Blobs.
 
 A call is *prepared*: its arguments become tensors on one device. It *runs*. Then its result is
 *given*: tensors over a Blob's memory become aliases, and copies are written back.
+
+Nearly always, everything lies ready on the host, or is only read on a CUDA device. Then loans take
+the place of what is read, and an alias that of what is written. All other calls are a `Call`, which
+inspects its arguments.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.utils._python_dispatch as _modes
 
-from syncblob.blob.core import HOST_DATA, BlobCore
-from syncblob.calls.nested import instances, replaced
+from syncblob.blob.core import GPU_DATA, HOST_DATA, BlobCore
+from syncblob.calls.engine import Cache, plans_by_function
+from syncblob.calls.nested import NESTED, instances, replace_instances
 from syncblob.calls.results import forgets_newest, overwrite
 from syncblob.calls.torch import tensors as over
-from syncblob.calls.torch.tensors import Loan, device_of_tensors, loan_of
-from syncblob.devices import HOST, timed_computations
+from syncblob.calls.torch.plans import Plan, Rule, rule_of
+from syncblob.calls.torch.tensors import Loan, home_of_tensors, host_alias, loan_of
+from syncblob.devices import HOST, supervisors, timed_computations
 from syncblob.devices.cuda import CudaBackend
-from syncblob.memory import CONST, MUTABLE, has_written, in_room
+from syncblob.memory import CONST, MUTABLE, attempt, has_written, in_room
 from syncblob.memory.accesses import expose
+from syncblob.memory.operations import running
 from syncblob.transfers import require_device
 from syncblob.transfers.verify import verifying
 
 if TYPE_CHECKING:
     from syncblob._layout import Layout
-    from syncblob.calls.torch.plans import Plan
     from syncblob.devices.base import Home
 
 # Part of an error. Moving a Blob does not always help.
-ADVICE = (
+_ADVICE = (
     "torch computes where its tensors are, or where the Blobs are if there is no tensor; it has no "
     "simulated devices, and uses the host for them"
 )
 
 # Returns None outside of torch.func. Within, `requires_grad` may be False for recorded tensors.
-transformation: Callable[[], object] = torch._C._functorch.peek_interpreter_stack
+_transformation: Callable[[], object] = torch._C._functorch.peek_interpreter_stack
+
+_CPU = torch.device("cpu")
+
+_PLAIN: tuple[Any, ...] = (list, tuple)
 
 # A Blob, and the loan that a reading function got.
 Lent = tuple[BlobCore, Loan]
+
+
+@over.untraced
+def call_untraced(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    """Call a torch function with Blobs where the compiler is loaded, and must not trace it."""
+    # The types are those for which torch calls it.
+    return BlobCore.class_of_results.__torch_function__(function, (), args, kwargs)
+
+
+def _make(rule: Rule, kinds: Mapping[int | str, Any]) -> Callable[[Sequence[Any]], Any]:
+    """Return the function that makes calls, given the arguments; those by keyword come last."""
+    plan = Plan(rule, kinds)
+    if not plan.flags:
+        return partial(_begin if not plan.short else _write if plan.written else _read, plan)
+    # Their truth says what a call writes.
+    keys = [[*kinds][n] for n in plan.flags]
+    made = Cache(lambda truths: _make(rule, {**kinds, **dict(zip(keys, truths, strict=True))}))
+    return lambda values: made[tuple([bool(values[n]) for n in plan.flags])](values)
+
+
+# What makes the calls of a function, by the types of the arguments.
+functions: Cache = plans_by_function(lambda function: rule_of(function)._replace(plan=_make))
+
+
+# --- calls for which everything lies ready --------------------------------------------------------
+
+
+def _read(plan: Plan, values: Sequence[Any]) -> Any:
+    """Make a call that writes nothing, on the host."""
+    if (supervisors or _modes._is_in_torch_dispatch_mode) and not _may_run_on_host(plan, values):
+        return _begin(plan, values)
+    operands, rest = [*values], plan.others
+    lent: list[Lent] = []
+    for n in plan.shape_only:
+        if not values[n].home.native:
+            return _begin(plan, values)
+        operands[n] = over.empty(values[n].layout, _CPU)
+    if plan.views and values[plan.blobs[0]].home.native:
+        # A loan would become an alias, and the next call would need a new one.
+        alias = host_alias(values[plan.blobs[0]], HOST_DATA)
+        if alias is not None and _lend(plan, operands, rest, lent) and not lent:
+            operands[plan.blobs[0]] = alias
+            return plan.compute(*operands)
+    for n in plan.blobs:
+        x = operands[n]
+        # As in `_lend`, without a call.
+        kept = x.accessor_arrays[HOST_DATA]
+        loan = kept.tensor if kept is not None and kept.shortcut.readable else None
+        if loan is None or loan.tensor._version != loan.version:
+            rest = [*rest, n]
+        else:
+            operands[n] = loan.tensor
+            lent.append((x, loan))
+    if rest and not _lend(plan, operands, rest, lent):
+        return _record(plan, values) if plan.others else _queue(plan, values)
+    result = plan.compute(*operands)
+    return result if _is_apart(result, lent) else give(result, lent, HOST, plan)
+
+
+def _record(plan: Plan, values: Sequence[Any]) -> Any:
+    """Make a call that autograd may record, with copies: it does not see writes to Blobs."""
+    operands = [*values]
+    tensors = [*instances([values[n] for n in plan.others], torch.Tensor)]
+    here = tensors and _transformation() is None and not any(x.is_cuda for x in tensors)
+    if not (here and plan.blobs and _lend(plan, operands, plan.blobs, [])):
+        return _queue(plan, values)
+    for n in plan.blobs:
+        operands[n] = operands[n].clone()
+    return plan.compute(*operands)
+
+
+def _queue(plan: Plan, values: Sequence[Any]) -> Any:
+    """Make a call that writes nothing, with the tensors that Blobs keep on a CUDA device."""
+    operands = [*values]
+    lent: list[Lent] = []
+    if supervisors or plan.shape_only or not _lend(plan, operands, plan.read, lent, place=GPU_DATA):
+        return _begin(plan, values)
+    home: Any = lent[0][0].home
+    stream = home.order.plain()
+    for x, _ in lent:
+        if stream is None or x.home is not home:
+            return _begin(plan, values)
+    try:
+        result = plan.compute(*operands)
+    except torch.OutOfMemoryError:
+        return _begin(plan, values)
+    finally:
+        home.order.note([loan.owner for _, loan in lent], None, stream)
+    return result if _is_apart(result, lent) else give(result, lent, home, plan)
+
+
+def _write(plan: Plan, values: Sequence[Any]) -> Any:
+    """Make a call that writes one Blob or tensor, on the host."""
+    special = supervisors or _modes._is_in_torch_dispatch_mode
+    if _transformation() is not None or (special and not _may_run_on_host(plan, values)):
+        return _begin(plan, values)
+    ((n, whole),) = plan.written.items()
+    x = values[n]
+    layout: Any = None
+    strides = None
+    if not isinstance(x, BlobCore):
+        tensor, (_, start, stop) = x, over.storage_of(x)
+    else:
+        tensor = host_alias(x, HOST_DATA) if x.home.native else None
+        layout = x.known_layout
+        # Every other output gets its contents when the function has succeeded.
+        if tensor is None or (whole and not (layout.contiguous and layout.size)):
+            return _begin(plan, values)
+        start = tensor.data_ptr()
+        stop = start + layout.stop - layout.start
+        strides = None if whole else tensor.stride()
+    operands = [*values]
+    lent: list[Lent] = []
+    operands[n] = tensor
+    if plan.read and not _lend(plan, operands, plan.read, lent, (x, tensor, start, stop)):
+        return _begin(plan, values)
+    if running:
+        has_written()
+    try:
+        result = plan.compute(*operands)
+    except RuntimeError as error:
+        _explain_resize(error, plan.name, () if tensor is x else (x,))
+        raise
+    if layout is not None and not (
+        tensor.shape == layout.shape
+        and (whole or (tensor.stride() == strides and tensor.data_ptr() == start))
+    ):
+        _require_place(plan.name, x, tensor, None if whole else (start, strides, False, False))
+    return result if result is tensor else give(result, lent, HOST, plan)
+
+
+def _lend(
+    plan: Plan,
+    items: list[Any],
+    places: Iterable[int],
+    lent: list[Lent],
+    target: tuple[Any, Any, int, int] = (None, None, 0, 0),
+    place: int = HOST_DATA,
+) -> bool:
+    """Put tensors that lie ready in the places of Blobs; return whether all do.
+
+    `target` is what the call writes, the tensor in its place, and the addresses of that. `place` is
+    that of the arrays with which Blobs keep the tensors.
+    """
+    y, written, start, stop = target
+    for n in places:
+        x = items[n]
+        if isinstance(x, BlobCore):
+            kept = x.accessor_arrays[place]
+            loan = kept.tensor if kept is not None and kept.shortcut.readable else None
+            if loan is None or loan.tensor._version != loan.version:
+                loan = None if place else loan_of(x, HOST, plan.name)
+                if loan is None:
+                    return False
+            if not (loan.start < stop and start < loan.stop):
+                items[n] = loan.tensor
+                lent.append((x, loan))
+            elif x is y:
+                # An operand that is written, too, is one tensor.
+                items[n] = written
+            else:
+                return False
+        elif isinstance(x, NESTED) and {*map(type, x)} != {int}:
+            inner, kind = [*x], type(x)
+            if kind not in _PLAIN or not _lend(plan, inner, range(len(x)), lent, target, place):
+                return False
+            items[n] = kind(inner)
+        elif isinstance(x, torch.Tensor) and (
+            place
+            or x.is_cuda
+            or _transformation() is not None
+            or (x.requires_grad and torch.is_grad_enabled())
+            or (stop and x is not written and over.overlaps(x, start, stop))
+        ):
+            return False
+    return True
+
+
+def _may_run_on_host(plan: Plan, values: Sequence[Any]) -> bool:
+    """Return whether a call can use what lies ready on the host, although guards are active."""
+    if _modes._is_in_torch_dispatch_mode:
+        return False
+    tensors = [*instances(values, torch.Tensor)]
+    home = home_of_tensors(tensors, [x.device for x in instances(values, BlobCore)])
+    if plan.computes:
+        require_device(home.device, plan.name, _ADVICE)
+    return home is HOST and not (verifying() or timed_computations.watchers)
+
+
+# --- calls that inspect their arguments -----------------------------------------------------------
+
+
+def _begin(plan: Plan, values: Sequence[Any]) -> Any:
+    """Make a call by inspecting its arguments."""
+    call = Call(plan, values)
+    # It pins what it writes.
+    return attempt(call.run, *instances(values, BlobCore)) if plan.written else call.run()
 
 
 class Call:
@@ -50,16 +257,16 @@ class Call:
         self._plan = plan
         self._operands = [*values]
         tensors, blobs = [*instances(values, torch.Tensor)], [*instances(values, BlobCore)]
-        self._device, self._home = device_of_tensors(tensors, [x.device for x in blobs])
+        self._home: Home = home_of_tensors(tensors, [x.device for x in blobs])
         if plan.computes:
-            require_device(self._home.device, plan.name, ADVICE)
+            require_device(self._home.device, plan.name, _ADVICE)
         # Whether torch keeps its inputs, and so gets copies: it does not see writes to Blobs. That
         # is if autograd records the call, or `torch.func.linearize` does, by `make_fx`.
         self._recorded = torch._C._get_dispatch_mode(
             torch._C._TorchDispatchModeKey.PROXY
         ) is not None or (
             torch.is_grad_enabled()
-            and (any(x.requires_grad for x in tensors) or transformation() is not None)
+            and (any(x.requires_grad for x in tensors) or _transformation() is not None)
         )
         self._written: list[BlobCore] = [*instances([values[n] for n in plan.written], BlobCore)]
         # One loan for each memory and layout, so that torch recognizes identical operands.
@@ -84,7 +291,7 @@ class Call:
                 return self._finish(self._compute())
             return self._finish(in_room(home, plan.name, torch.OutOfMemoryError, self._compute))
         except RuntimeError as error:
-            explain_resize(error, plan.name, self._written)
+            _explain_resize(error, plan.name, self._written)
             raise
         finally:
             # Also after a failure, because work queued before it still runs.
@@ -100,18 +307,18 @@ class Call:
     def _prepare(self) -> None:
         """Replace Blobs by tensors, and order torch's work after that of this package."""
         plan, operands = self._plan, self._operands
-        for place in plan.shape_only:
-            operands[place] = over.empty(operands[place].layout, self._device)
-        for place in plan.read:
-            operands[place] = replaced(operands[place], BlobCore, self._read_tensor)
+        for n in plan.shape_only:
+            operands[n] = over.empty(operands[n].layout, self._home.device.torch)
+        for n in plan.read:
+            operands[n] = replace_instances(operands[n], BlobCore, self._read_tensor)
         # Last, because inputs must be on this side before their memory is written.
-        for place, whole in plan.written.items():
+        for n, whole in plan.written.items():
             write = partial(self._written_tensor, whole=whole)
-            operands[place] = replaced(operands[place], BlobCore, write)
-        written = [*instances([operands[place] for place in plan.written], torch.Tensor)]
+            operands[n] = replace_instances(operands[n], BlobCore, write)
+        written = [*instances([operands[n] for n in plan.written], torch.Tensor)]
         clear = partial(over.clear_of, others=written)
-        for place in {*plan.read} - plan.written.keys() if written else ():
-            operands[place] = replaced(operands[place], torch.Tensor, clear)
+        for n in {*plan.read} - plan.written.keys() if written else ():
+            operands[n] = replace_instances(operands[n], torch.Tensor, clear)
         if isinstance(self._home, CudaBackend):
             self._home.order.join()
 
@@ -121,7 +328,7 @@ class Call:
         overlapped = any(y.memory is memory and y.layout != layout for y in self._written)
         if not (self._recorded or layout.reversed_axes or overlapped):
             return self._loan(x).tensor
-        return self._copied(x, late=False)
+        return self._copy_of(x, late=False)
 
     def _loan(self, x: BlobCore) -> Loan:
         """Return the loan of a Blob, which it keeps unless a tensor of its memory is written."""
@@ -129,8 +336,7 @@ class Call:
         known = self._read.get((id(memory), layout))
         if known is not None:
             return known[1]
-        loan = None
-        reason = self._plan.name
+        loan, reason = None, self._plan.name
         # Reusing a kept tensor skips the verification.
         keeps = self._plan.keeps and not verifying()
         if keeps and all(y.memory is not memory for y in self._written):
@@ -140,7 +346,7 @@ class Call:
         self._read[id(memory), layout] = x, loan
         return loan
 
-    def _copied(self, x: BlobCore, *, late: bool) -> torch.Tensor:
+    def _copy_of(self, x: BlobCore, *, late: bool) -> torch.Tensor:
         """Return a tensor over a copy of a Blob: the same one for the same Blob."""
         key = id(x.memory), x.layout, late
         if key in self._copies:
@@ -165,17 +371,14 @@ class Call:
         memory, layout = x.memory, x.layout
         alone = len(self._written) == 1 and layout.gapless and layout.size
         if whole and (not alone or forgets_newest(x, memory.side_of(self._home))):
-            tensor = over.empty(layout, self._device)
+            tensor = over.empty(layout, self._home.device.torch)
             self._copies[id(memory), layout, True] = x, tensor
             return tensor
         if layout.reversed_axes or self._recorded:
-            return self._copied(x, late=True)
+            return self._copy_of(x, late=True)
         known = self._read.pop((id(memory), layout), None)
         if known is None:
-            tensor, _ = over.tensor_over_memory(memory, layout, self._home, MUTABLE, name)
-            if self._home is HOST:
-                # The next call finds an array for `host_alias`.
-                x.keep_arrays(HOST_DATA, memory)
+            tensor = over.alias_over(x, self._home, HOST_DATA, name)
         else:
             known[1].become_alias(x, self._home, name)
             tensor = known[1].tensor
@@ -187,51 +390,52 @@ class Call:
     def _finish(self, result: Any) -> Any:
         """Write copies back, make aliases of loans that are in use, and return the result."""
         plan, home = self._plan, self._home
-        copies = self._copies.items()
-        changed = [pair for (_, _, late), pair in copies if late or pair[1]._version]
-        for x, tensor in changed:
+        changed = {
+            id(tensor): (x, tensor)
+            for (_, _, late), (x, tensor) in self._copies.items()
+            if late or tensor._version
+        }
+        for x, tensor in changed.values():
             x.require_writable(plan.name)
-            require_place(plan.name, x, tensor)
+            _require_place(plan.name, x, tensor)
         for x, tensor, place in self._direct:
-            require_place(plan.name, x, tensor, place)
+            _require_place(plan.name, x, tensor, place)
+
+        def deliver(tensor: torch.Tensor) -> torch.Tensor:
+            x, _ = changed.get(id(tensor), (None, None))
+            # A recorded one has a graph.
+            if x is None or x.layout.reversed_axes or tensor.requires_grad:
+                return tensor
+            return over.tensor_over_memory(x.memory, x.layout, home, MUTABLE, plan.name)[0]
+
         # Within torch.func, it would refuse to write them.
         with torch._C._DisableFuncTorch():
-            self._write_back(changed)
-            delivered = {
-                id(tensor): over.tensor_over_memory(x.memory, x.layout, home, MUTABLE, plan.name)[0]
-                for x, tensor in changed
-                if not x.layout.reversed_axes
-            }
-        if delivered:
-            # A recorded one has a graph.
-            result = replaced(
-                result, torch.Tensor, lambda x: x if x.requires_grad else delivered.get(id(x), x)
-            )
+            self._write_back(changed.values())
+            result = replace_instances(result, torch.Tensor, deliver)
         if isinstance(home, CudaBackend) and home.order.torch_captures():
             # The graph will write them again, and nobody says when.
             for x in self._written:
-                layout, side = x.layout, x.memory.side_of(home)
-                expose(x.memory, side, start=layout.start, stop=layout.stop)
+                expose(x.memory, x.memory.side_of(home), start=x.layout.start, stop=x.layout.stop)
         return give(result, [] if self._recorded else [*self._read.values()], home, plan)
 
-    def _write_back(self, pairs: Sequence[tuple[BlobCore, torch.Tensor]]) -> None:
+    def _write_back(self, pairs: Iterable[tuple[BlobCore, torch.Tensor]]) -> None:
         """Copy tensors into Blobs."""
 
-        def copy(tensor: torch.Tensor, array: Any) -> None:
+        def copy(array: Any, tensor: torch.Tensor) -> None:
             over.tensor_of(self._home, array)[0].copy_(tensor)
 
         overwrites = []
         for x, tensor in pairs:
             axes = x.layout.reversed_axes
             contents = tensor.detach().flip(axes) if axes else tensor.detach()
-            overwrites.append((x.memory, x.layout.forwards(), partial(copy, contents)))
+            overwrites.append((x.memory, x.layout.forwards(), copy, contents))
         overwrite(overwrites, self._home, self._plan.name)
 
 
 # --- results --------------------------------------------------------------------------------------
 
 
-def explain_resize(error: RuntimeError, name: str, written: Sequence[BlobCore]) -> None:
+def _explain_resize(error: RuntimeError, name: str, written: Sequence[BlobCore]) -> None:
     """Raise a ValueError in place of torch's error for a Blob that it cannot resize."""
     if "not resizable" in str(error) and written:
         shapes = " and ".join(str(x.shape) for x in written)
@@ -241,7 +445,7 @@ def explain_resize(error: RuntimeError, name: str, written: Sequence[BlobCore]) 
         ) from error
 
 
-def require_place(name: str, x: BlobCore, tensor: torch.Tensor, place: Any = None) -> None:
+def _require_place(name: str, x: BlobCore, tensor: torch.Tensor, place: Any = None) -> None:
     """Raise unless a tensor that was written still has the shape of its Blob, and its place."""
     if tuple(tensor.shape) != x.shape:
         raise ValueError(
@@ -255,8 +459,29 @@ def require_place(name: str, x: BlobCore, tensor: torch.Tensor, place: Any = Non
         )
 
 
+def _is_apart(result: Any, lent: Sequence[Lent]) -> bool:
+    """Return whether a result surely shares no memory with loans, and none of them was written."""
+    try:
+        # Zero without elements, and then the storage may still be that of a loan.
+        address = result.data_ptr() if type(result) is torch.Tensor else 0
+    except RuntimeError:
+        # Sparse tensors and the wrappers of torch.func have no storage.
+        address = 0
+    if not address:
+        return not lent
+    for _, loan in lent:
+        if loan.start <= address <= loan.stop or loan.tensor._version != loan.version:
+            return False
+    return True
+
+
 def give(result: Any, lent: Sequence[Lent], home: Home, plan: Plan) -> Any:
     """Make aliases of loans that a function has written or returns; return the result."""
+    for part in result if isinstance(result, tuple) else (result,):
+        if not _is_apart(part, lent):
+            break
+    else:
+        return result
     aliases: list[Loan] = []
 
     def become_alias(x: BlobCore, loan: Loan) -> None:
@@ -271,7 +496,7 @@ def give(result: Any, lent: Sequence[Lent], home: Home, plan: Plan) -> Any:
             x.require_writable(plan.name)
             become_alias(x, loan)
 
-    def tracked(tensor: torch.Tensor) -> torch.Tensor:
+    def track(tensor: torch.Tensor) -> torch.Tensor:
         found = [(x, loan) for x, loan in lent if over.lies_in(tensor, loan.tensor)]
         # The loans of a Blob and of its first part have the same address.
         storage = over.storage_of(tensor)[0]
@@ -281,4 +506,4 @@ def give(result: Any, lent: Sequence[Lent], home: Home, plan: Plan) -> Any:
             become_alias(x, loan)
         return over.apart(tensor) if found and not writable else tensor
 
-    return replaced(result, torch.Tensor, tracked)
+    return replace_instances(result, torch.Tensor, track)

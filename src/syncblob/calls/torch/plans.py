@@ -7,8 +7,7 @@ schema. Their parameters tell: ``inplace=True``, ``running_mean`` while training
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from types import NoneType
 from typing import Any, NamedTuple
 
@@ -44,93 +43,61 @@ _TRAINING = ("training", "use_input_stats", "train")
 # --- plans ----------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True, eq=False)
 class Plan:
     """What the calls of one function do with arguments of certain types.
 
-    Arguments are numbered: first the positional ones, then the keyword arguments.
+    Arguments are numbered: first the positional ones, then the keyword arguments. In place of its
+    type, a flag that determines which arguments are written has a truth value.
     """
 
-    compute: Callable[..., Any]
-    """The function, with keyword arguments by position, too."""
-    name: str
-    """The name of the function, for messages and the log."""
-    computes: bool
-    """Whether it computes elements, so that guards apply."""
-    keeps: bool
-    """Whether a Blob may lend its kept tensor: torch's own functions store no argument."""
-    read: list[int]
-    """The Blobs and collections of which it reads elements, and all tensors."""
-    blobs: list[int]
-    """The Blobs among them."""
-    others: list[int]
-    """The others."""
-    shape_only: list[int]
-    """The Blobs of which it reads no element."""
-    written: Mapping[int, bool]
-    """The arguments that it writes, and whether every element of each."""
-    flags: list[int]
-    """The arguments whose truth, and not only type, determines what is written."""
-    short: bool
-    """Whether it may use what lies ready: it is torch's own, and writes at most one argument."""
-    target: int | None
-    """The argument that it writes, if that is short."""
-    views: bool = False
-    """Whether it has returned a view of its only Blob, and may again."""
-
-
-def plan_of(rule: Rule, kinds_by_key: Mapping[int | str, Any]) -> Plan:
-    """Plan calls with arguments of certain types, by position or keyword.
-
-    In place of its type, a flag that determines which arguments are written has a truth value.
-    """
-    function = rule.function
-    if function in _EXPORTS:
-        raise TypeError(
-            f"torch.Tensor.{function.__name__} takes a tensor, got a Blob, whose memory it would "
-            f"expose untracked; call the method of the Blob, or of blob.to_torch()"
+    def __init__(self, rule: Rule, kinds_by_key: Mapping[int | str, Any]) -> None:
+        function = rule.function
+        if function in _EXPORTS:
+            raise TypeError(
+                f"torch.Tensor.{function.__name__} takes a tensor, got a Blob, whose memory it "
+                f"would expose untracked; call the method of the Blob, or of blob.to_torch()"
+            )
+        count, names = split_keys(kinds_by_key)
+        kinds = [*kinds_by_key.values()]
+        # The parameter of each argument; "self" in the schemas is "input" in Python.
+        given: list[str | None] = [*rule.parameters[:count]]
+        given += [None] * (count - len(given))
+        given += ["self" if n == "input" and "self" in rule.parameters else n for n in names]
+        by_flags, flags = _written_by_flags(rule, dict(zip(given, kinds, strict=True)))
+        outs = {*rule.outs, "out"}
+        targets = {*rule.written, *outs, *by_flags}
+        # The function, with keyword arguments by position, too, and its name for messages.
+        self.compute: Callable[..., Any] = _by_position(function, len(kinds), names)
+        self.name: str = getattr(function, "__name__", "torch")
+        # Whether a Blob may lend its kept tensor: torch's own functions store no argument.
+        self.keeps: bool = rule.keeps
+        # Whether it has returned a view of its only Blob, and may again.
+        self.views: bool = False
+        # The arguments whose truth, and not only type, determines what is written.
+        self.flags: list[int] = [i for i, name in enumerate(given) if name in flags]
+        # The arguments that it writes, and whether every element of each.
+        self.written: dict[int, bool] = {
+            i: name in outs
+            for i, name in enumerate(given)
+            if name in targets and kinds[i] is not NoneType
+        }
+        blobs, tensors, nested = (
+            [i for i, kind in enumerate(kinds) if isinstance(kind, type) and issubclass(kind, each)]
+            for each in (BlobCore, torch.Tensor, NESTED)
         )
-    count, names = split_keys(kinds_by_key)
-    kinds = [*kinds_by_key.values()]
-    # The parameter of each argument; "self" in the schemas is "input" in Python.
-    given: list[str | None] = [*rule.parameters[:count]]
-    given += [None] * (count - len(given))
-    given += ["self" if n == "input" and "self" in rule.parameters else n for n in names]
-    by_flags, flags = _written_by_flags(rule, dict(zip(given, kinds, strict=True)))
-    outs = {*rule.outs, "out"}
-    targets = {*rule.written, *outs, *by_flags}
-    written = {
-        i: name in outs
-        for i, name in enumerate(given)
-        if name in targets and kinds[i] is not NoneType
-    }
-    blobs, tensors = _places(kinds, BlobCore), _places(kinds, torch.Tensor)
-    nested = _places(kinds, NESTED)
-    name = getattr(function, "__name__", "torch")
-    like = name.endswith("_like")
-    shape_only: list[int] = []
-    if function in _SHAPE_ONLY:
-        # "self" is the first parameter of torch's builtin functions.
-        shape_only = [i for i in blobs if given[i] == "self" or not like]
-    short = rule.keeps and len(written) <= 1 and written.keys().isdisjoint(nested)
-    target = next(iter(written), None)
-    unread = {*shape_only, *written} - {*tensors}
-    read = [i for i in (*blobs, *tensors, *nested) if i not in unread]
-    return Plan(
-        _by_position(function, len(kinds), names),
-        name,
-        # The ``*_like`` functions compute the elements of their result.
-        computes=function not in _SHAPE_ONLY or like,
-        keeps=rule.keeps,
-        read=read,
-        blobs=[i for i in read if i in blobs],
-        others=[i for i in read if i not in blobs],
-        shape_only=shape_only,
-        written=written,
-        flags=[i for i, parameter in enumerate(given) if parameter in flags],
-        short=short,
-        target=target,
-    )
+        like, asks = self.name.endswith("_like"), function in _SHAPE_ONLY
+        # Whether it computes elements, so that guards apply: at least those of its result.
+        self.computes: bool = like or not asks
+        # The Blobs of which it reads no element. "self" is the first parameter of torch's builtin
+        # functions.
+        self.shape_only: list[int] = [n for n in blobs if asks and (given[n] == "self" or not like)]
+        # The Blobs of which it reads elements; all tensors, and collections that it reads.
+        self.blobs: list[int] = [n for n in blobs if n not in {*self.shape_only, *self.written}]
+        self.others: list[int] = [*tensors, *(n for n in nested if n not in self.written)]
+        self.read: list[int] = [*self.blobs, *self.others]
+        # Whether it may use what lies ready: it is torch's own, and writes at most one argument.
+        self.short: bool = rule.keeps and len(self.written) <= 1
+        self.short = self.short and self.written.keys().isdisjoint(nested)
 
 
 def _by_position(function: Callable[..., Any], count: int, names: tuple[str, ...]) -> Any:
@@ -145,11 +112,6 @@ def _by_position(function: Callable[..., Any], count: int, names: tuple[str, ...
     given = [f"x{n}" for n in range(count)]
     text = f"\ndef run({', '.join(given)}):\n    return function({arguments(given, names)})\n"
     return maker_of(text, ("function",), "torch")(function)
-
-
-def _places(kinds: Sequence[Any], kind: Any) -> list[int]:
-    """Return the arguments that are instances of a class."""
-    return [i for i, each in enumerate(kinds) if isinstance(each, type) and issubclass(each, kind)]
 
 
 def _written_by_flags(rule: Rule, given: Mapping[str | None, Any]) -> tuple[set[str], set[str]]:

@@ -34,21 +34,17 @@ from syncblob.transfers.verify import verifying
 
 if TYPE_CHECKING:
     from syncblob._layout import Layout
-    from syncblob._source_lines import NotedPlace
     from syncblob.blob.core import AccessorArrays, BlobCore
     from syncblob.devices.base import Home
 
 _KIND = "tensor"
 
 # The methods that return the components of a sparse tensor.
-_BY_ROWS = ("values", "crow_indices", "col_indices")
-_BY_COLUMNS = ("values", "ccol_indices", "row_indices")
+_BY_ROWS, _BY_COLUMNS = (torch.sparse_csr, torch.sparse_bsr), (torch.sparse_csc, torch.sparse_bsc)
 _SPARSE_PARTS = {
     torch.sparse_coo: ("_values", "_indices"),
-    torch.sparse_csr: _BY_ROWS,
-    torch.sparse_bsr: _BY_ROWS,
-    torch.sparse_csc: _BY_COLUMNS,
-    torch.sparse_bsc: _BY_COLUMNS,
+    **dict.fromkeys(_BY_ROWS, ("values", "crow_indices", "col_indices")),
+    **dict.fromkeys(_BY_COLUMNS, ("values", "ccol_indices", "row_indices")),
 }
 
 # Typed here, because the stubs say that it is never true.
@@ -83,8 +79,7 @@ def untraced(function: Callable[_Parameters, _Result]) -> Callable[_Parameters, 
 def tensor_over(blob: BlobCore, *, copy: bool | None) -> torch.Tensor:
     """Return a tensor over a Blob's data; see `Blob.to_torch`."""
     if blob.home is HOST and not copy:
-        # This function, its wrapper and `Blob.to_torch` are of this package.
-        alias = host_alias(blob, HOST_DATA, user_instruction(4))
+        alias = host_alias(blob, HOST_DATA)
         if alias is not None:
             return alias
     memory, layout = blob.memory, blob.layout
@@ -99,22 +94,25 @@ def tensor_over(blob: BlobCore, *, copy: bool | None) -> torch.Tensor:
         raise ValueError(
             f"torch has no tensors with negative strides such as {layout.strides}; use copy=True"
         )
-    return alias_over(blob, memory, HOST_DATA, "to_torch")
+    return alias_over(blob, blob.home, HOST_DATA, "to_torch")
 
 
-def alias_over(
-    blob: BlobCore, memory: SyncedMemory, place: int, reason: str, noted: NotedPlace | None = None
-) -> torch.Tensor:
-    """Return a tracked alias of data or diff, by its place; not of a const Blob."""
-    tensor = host_alias(blob, place, noted) if blob.home is HOST else None
+def alias_over(blob: BlobCore, home: Home, place: int, reason: str) -> torch.Tensor:
+    """Return a tracked alias of data or diff, by its place, in a home; not of a const Blob."""
+    tensor = host_alias(blob, place) if home is HOST else None
     if tensor is None:
-        tensor, _ = tensor_over_memory(memory, blob.layout, blob.home, MUTABLE, reason)
+        memory = blob.memory_of(diff=place == HOST_DIFF)
+        tensor, _ = tensor_over_memory(memory, blob.layout, home, MUTABLE, reason)
+        # The next use finds an array for `host_alias`.
         blob.keep_arrays(place, memory)
     return tensor
 
 
-def host_alias(blob: BlobCore, place: int, noted: NotedPlace | None) -> torch.Tensor | None:
-    """Return an alias of data or diff on the host, if that changes and copies nothing; or None."""
+def host_alias(blob: BlobCore, place: int) -> torch.Tensor | None:
+    """Return an alias of data or diff on the host, if that changes and copies nothing; or None.
+
+    The user's code is beyond at least two callers.
+    """
     kept = blob.accessor_arrays[place]
     if kept is None:
         return None
@@ -132,14 +130,10 @@ def host_alias(blob: BlobCore, place: int, noted: NotedPlace | None) -> torch.Te
     loans = memory.loans
     if loans is NO_LOANS:
         loans = memory.own_loans()
-    loans.lend(array, _KIND, Side.HOST, layout.start, layout.stop, noted)
-    capsule = array.__dlpack__()
-    # As `_of_capsule`.
-    tensor: torch.Tensor = (
-        _of_capsule(capsule)
-        if torch.is_inference_mode_enabled()
-        else torch._C._from_dlpack(capsule)
-    )
+    loans.lend(array, _KIND, Side.HOST, layout.start, layout.stop, user_instruction(4))
+    # As `_of_capsule`, without a call.
+    inference = torch.is_inference_mode_enabled()
+    tensor = (_of_capsule if inference else torch._C._from_dlpack)(array.__dlpack__())
     return tensor if shortcut.writable and memory.loans is loans else None
 
 
@@ -307,12 +301,8 @@ def overlaps(tensor: torch.Tensor, start: int, stop: int) -> bool:
 def clear_of(tensor: torch.Tensor, others: Iterable[torch.Tensor]) -> torch.Tensor:
     """Return a tensor; a copy if it shares memory with another one that has other elements."""
     for other in others:
-        storage, start, stop = storage_of(other)
-        if overlaps(tensor, start, stop) and not (
-            storage_of(tensor)[0] == storage
-            and tensor.shape == other.shape
-            and place_of(tensor) == place_of(other)
-        ):
+        _, start, stop = storage_of(other)
+        if overlaps(tensor, start, stop) and not tensor.is_set_to(other):
             return tensor.clone()
     return tensor
 
@@ -377,18 +367,14 @@ def require_reach(home: Home) -> None:
     )
 
 
-def device_of_tensors(
-    tensors: Sequence[torch.Tensor], devices: Iterable[Device]
-) -> tuple[torch.device, Home]:
-    """Return the device on which a function of tensors runs, and its home.
+def home_of_tensors(tensors: Sequence[torch.Tensor], devices: Iterable[Device]) -> Home:
+    """Return the home where a function of tensors runs.
 
-    Those of the Blobs matter only if all tensors are 0-d on the host.
+    The devices, which are those of the Blobs, matter only if all tensors are 0-d on the host.
     """
     names = [str(tensor.device) for tensor in tensors if tensor.is_cuda]
     if not names and not any(tensor.ndim for tensor in tensors):
         names = [str(device) for device in devices if device.type == "cuda"]
-    if not names:
-        return torch.device("cpu"), HOST
-    home = accelerator(names[0])
+    home: Home = accelerator(names[0]) if names else HOST
     require_reach(home)
-    return torch.device(names[0]), home
+    return home

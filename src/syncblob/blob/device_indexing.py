@@ -1,4 +1,4 @@
-"""Indices with arrays on devices whose library is not NumPy.
+"""Index arrays and masks on devices whose library is not NumPy.
 
 Libraries differ where integers and arrays stand apart: NumPy counts the integers as arrays and puts
 the axes of arrays first, and dpnp leaves them in place or refuses the index. Neither CuPy nor dpnp

@@ -7,7 +7,7 @@ Afterwards,
 - everything has the contents from before or those at the end, and bytes that both sides hold are
   equal;
 - writes into an array that is still writable are seen on both sides;
-- another thread can use the Blobs;
+- another thread can use the Blobs, and nothing waits for the call that has ended;
 - repeating the operation gives the same result as without an interrupt.
 """
 
@@ -24,6 +24,8 @@ from in_threads import in_threads
 from interrupt_points import Interrupt, interrupted_at, points_of
 
 from syncblob import Blob, set_memory_limit
+from syncblob.devices.base import WRITERS
+from syncblob.memory.operations import line, running
 
 try:
     from fault_scenarios_torch import OF_TORCH_AND_DASK
@@ -75,6 +77,7 @@ def interrupt_once(scenario, point, good, *, arbitrary):
     assert raised is None or isinstance(raised, Interrupt), f"got {raised!r}"
     # Its traceback keeps objects alive.
     raised = None
+    assert [*WRITERS, *running, *line] == []
     BACKEND.synchronize()
     after = contents(state)
     # After an overwrite, the contents are arbitrary until the caller has written them.

@@ -3,9 +3,9 @@
 CPython runs signal handlers at the start of a function, after each call, and at backward jumps. A
 trace function sees each instruction before it is executed, and raises in more places than that:
 also before operators and attributes, which might run Python code. It leaves out instructions that
-only move values, and calls that leave a ``with`` block or release a lock, because no handler can
-run before these. A profile function raises when a C function returns, after the function has done
-its work.
+only move values, and calls that leave a ``with`` block, release a lock, or pop an item of a
+built-in container, because no handler can run before these. A profile function raises when a C
+function returns, after the function has done its work.
 """
 
 import dis
@@ -63,7 +63,9 @@ def _audible(code):
     for place, instruction in enumerate(instructions):
         before = [(i.opname, i.argval) for i in instructions[max(0, place - 3) : place]]
         leaves = before == [("LOAD_CONST", None)] * 3 or ("LOAD_FAST", "release") in before[1:]
-        if instruction.opname not in _SILENT and not (instruction.opname == "CALL" and leaves):
+        leaves = leaves or "pop" in [argument for _, argument in before]
+        silent = (instruction.opname == "CALL" and leaves) or instruction.argval == "pop"
+        if instruction.opname not in _SILENT and not silent:
             found.add(instruction.offset)
     return frozenset(found)
 

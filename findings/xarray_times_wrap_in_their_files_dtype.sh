@@ -11,7 +11,8 @@ set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 "${PYTHON:-python3.11}" -m venv "$folder/venv"
-"$folder/venv/bin/python" -m pip install -q --disable-pip-version-check numpy==2.4.6 pandas==3.1.1 scipy==1.17.1 xarray==2026.9.0
+"$folder/venv/bin/python" -m pip install -q --disable-pip-version-check \
+    numpy==2.4.6 pandas==3.1.1 scipy==1.17.1 xarray==2026.9.0
 cat > "$folder/program.py" <<'END'
 import warnings
 

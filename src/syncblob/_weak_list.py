@@ -1,4 +1,4 @@
-"""Weak references: one with fields of its own, and a list of many objects."""
+"""Weak references: one with fields of its own, and lists and tables of many objects."""
 
 from __future__ import annotations
 
@@ -23,11 +23,48 @@ class Reference(ref[Any]):
     __eq__: ClassVar[Callable[[Any, object], bool]] = object.__eq__
 
 
-class WeakList(dict[int, Any]):
-    """Weak references to objects, by their ids. It takes little memory.
+class WeakList:
+    """Weak references to objects that are added a few times. It takes little memory.
+
+    Dead and repeated references stay until the number of references has doubled. An object has one
+    reference for all lists and tables, because it has no callback.
+    """
+
+    __slots__ = ("_limit", "_prunings", "_references")
+
+    def __init__(self) -> None:
+        self._references: list[ref[Any]] = []
+        self._limit: int = 1024
+        self._prunings: int = 0
+
+    def __len__(self) -> int:
+        """Return the number of references, also dead ones."""
+        return len(self._references)
+
+    def add(self, x: object) -> None:
+        """Add an object, which may be there already."""
+        self._references.append(ref(x))
+        if len(self._references) > self._limit:
+            self.living()
+
+    def living(self) -> list[Any]:
+        """Return the objects that are alive, in the order in which they came, each once."""
+        with _pruning:
+            before, known = self._prunings, self._references[:]
+            unique = {id(reference): reference for reference in known if reference() is not None}
+            count, found, most = len(known), [*unique.values()], max(1024, 2 * len(unique))
+            # A signal handler may have pruned. None can run from here on: nothing is called.
+            if self._prunings == before:
+                self._prunings = before + 1
+                self._references[:count] = found
+                self._limit = most
+        return [x for x in [reference() for reference in found] if x is not None]
+
+
+class WeakTable(dict[int, Any]):
+    """Weak references to objects, by their ids: for those that are added again and again.
 
     A dead reference stays until another object has the id, or the number of references has doubled.
-    An object has one reference for all lists, because it has no callback.
     """
 
     __slots__ = ("_limit",)

@@ -60,10 +60,10 @@ def filled(value, count=COUNT, name=""):
 def test_two_threads_do_not_take_the_same_room(two, monkeypatch):
     buffers, allocate = [], NumpyHome.allocate
 
-    def overtaken(self, nbytes, *, zeroed):
+    def overtaken(self, nbytes, **keywords):
         monkeypatch.setattr(NumpyHome, "allocate", allocate)
         in_threads(lambda: buffers.append(two.allocate(2 * NBYTES)))
-        return allocate(self, nbytes, zeroed=zeroed)
+        return allocate(self, nbytes, **keywords)
 
     monkeypatch.setattr(NumpyHome, "allocate", overtaken)
     with pytest.raises(MemoryError, match=f"{2 * NBYTES} B of its {2 * NBYTES + 64} B are in use"):

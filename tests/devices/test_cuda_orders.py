@@ -117,18 +117,6 @@ def test_the_old_window_is_not_used_again_before_it_was_copied(machine, backend)
 
 
 @lazily
-def test_memory_on_one_stream_is_used_again_at_once(machine, backend):
-    blob = ready(1, machine)
-    result = fresh(
-        Blob, backend.compute(backend.copy, blob.array_in(backend, CONST, "test")), backend
-    )
-    compute(result, lambda _: None)
-    address = result.raw_array.data.ptr
-    del result
-    assert backend.allocate(BLOCK).data.ptr == address
-
-
-@lazily
 def test_memory_that_is_left_is_waited_for_where_there_is_no_other(machine):
     blob, seen = ready(1, machine), []
     with side_stream():
@@ -356,22 +344,6 @@ def test_a_stream_that_its_owner_has_destroyed_is_not_asked(machine, cupy):
 
 
 @lazily
-def test_uses_on_several_streams_are_all_waited_for(machine, backend):
-    blob, seen = ready(1, machine), []
-    array = blob.array_in(backend, CONST, "test")
-    for _ in range(2):
-        for stream in (kept := [side_stream() for _ in range(3)]):
-            with stream:
-                backend.compute(launch, reading(seen), array)
-        del stream
-    blob.overwrite_cpu_data()[...] = 5
-    blob.array_in(backend, CONST, "test")
-    machine.finish(latest_first=True)
-    assert seen == [1] * 6
-    del kept
-
-
-@lazily
 def test_a_use_that_another_thread_notes_meanwhile_is_kept(machine, backend, monkeypatch):
     blob, other, seen = ready(1, machine), ready(1, machine), []
     array, add = blob.array_in(backend, CONST, "test"), cuda_streams.Allocation.add
@@ -393,31 +365,6 @@ def test_a_use_that_another_thread_notes_meanwhile_is_kept(machine, backend, mon
     blob.array_in(backend, CONST, "test")
     machine.finish()
     assert seen == [1]
-
-
-@lazily
-def test_zeros_come_after_what_still_reads(machine, backend):
-    blob, seen = ready(1, machine), []
-    with side_stream() as stream:
-        compute(blob, reading(seen))
-    backend.zero(blob.memory.buffer(1))
-    stream.synchronize()
-    assert seen == [1]
-
-
-@lazily
-def test_a_use_after_a_point_is_noted_anew(machine, backend):
-    blob, other, seen = ready(1, machine), ready(1, machine), []
-    array = blob.array_in(backend, CONST, "test")
-    for _ in range(2):
-        backend.compute(launch, reading(seen), array)
-        # A transfer of other bytes makes a point.
-        other.overwrite_cpu_data()[...] = 2
-        other.prefetch()
-    backend.compute(launch, reading(seen), array)
-    blob.overwrite_cpu_data()[...] = 5
-    blob.array_in(backend, CONST, "test")
-    assert seen == [1] * 3
 
 
 # --- room -----------------------------------------------------------------------------------------

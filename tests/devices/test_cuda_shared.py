@@ -80,16 +80,6 @@ def test_ordinary_memory_is_shared_if_the_device_reads_it(machine):
     assert (len(log), values[0]) == ((0, 1) if reads else (2, 1))
 
 
-def test_memory_of_the_device_is_copied_still(machine):
-    import cupy
-
-    del machine
-    blob = syncblob.asarray(cupy.zeros(10, np.int32))
-    with record_transfers() as log:
-        assert blob.tolist() == [0] * 10
-    assert log.downloads == 1
-
-
 # What the host writes into memory that it gets from the pool, before the device uses that.
 
 

@@ -209,18 +209,6 @@ def test_a_download_waits_for_what_wrote_and_not_for_the_device(machine, head, k
 
 
 @lazily
-def test_what_was_lent_is_waited_for_on_all_streams(machine):
-    x = filled(3, 8, device="cuda:0")
-    launch(add_one, x.mutable_gpu_data(), stream=side_stream())
-    assert x.tolist() == [4] * 8
-    assert machine.calls["deviceSynchronize"] == 1
-    compute(x, lambda _: None)
-    x.mutable_cpu_data()[...] = 1
-    x.gpu_data()
-    assert machine.calls["deviceSynchronize"] == 2
-
-
-@lazily
 @pytest.mark.parametrize("other", [False, True])
 def test_strided_elements_are_downloaded_with_one_wait(machine, other):
     blob = filled(1, (3, 2), device="cuda:0")
@@ -646,18 +634,6 @@ def test_a_download_waits_for_what_a_torch_function_wrote(
 
 
 @lazily
-@pytest.mark.usefixtures("streams")
-def test_a_download_waits_for_what_is_written_through_a_view_that_torch_returned(machine):
-    x, other = at_cpu(), at_cpu()
-    view = torch.reshape(x, (10, 100))
-    # A transfer of other bytes, after which the stream has a point.
-    other.gpu_data()
-    machine.finish()
-    launch(add_one, model_array(view))
-    assert np.asarray(x).tolist() == [2] * 1000
-
-
-@lazily
 @pytest.mark.parametrize(
     "export",
     [
@@ -677,24 +653,6 @@ def test_an_upload_waits_for_a_reader_of_a_const_export(machine, cupy, export):
     x.gpu_data()
     machine.finish()
     assert seen == [1]
-
-
-@lazily
-def test_an_upload_waits_for_torchs_function_and_not_for_the_device(machine, streams):
-    x, ran = at_cpu(), []
-    x.gpu_data()
-    x = at_cpu()
-    x.prefetch()
-    machine.finish()
-    side = side_stream()
-    with streams.stream(side):
-        launch(lambda: ran.append("torch"), stream=side)
-        torch.add(x, x)
-    machine.calls.clear()
-    x.mutable_cpu_data()[...] = 2
-    x.gpu_data()
-    assert ran == ["torch"]
-    assert not machine.calls["deviceSynchronize"]
 
 
 @pytest.mark.parametrize("machine", ["eager"], indirect=True)
@@ -812,14 +770,3 @@ def test_what_another_thread_used_on_its_default_stream_is_waited_for(cupy):
     blob.mutable_cpu_data()[...] = 5
     blob.gpu_data()
     assert seen == [1]
-
-
-def test_a_stream_that_fails_raises_cudas_error_and_changes_nothing(machine):
-    blob = at_cpu()
-    for kind in ("memcpyAsync", "eventRecord", "streamWaitEvent", "eventCreate"):
-        other = at_cpu()
-        with machine.failing(**{kind: 1}), pytest.raises(CUDARuntimeError):
-            other.prefetch()
-        assert other.head is Head.HEAD_AT_CPU
-        assert other.gpu_data().get()[0] == 1
-    assert blob.gpu_data().get()[0] == 1

@@ -164,16 +164,3 @@ def test_memory_is_given_back_beside_a_capture_that_nobody_can_name(machine, mon
     other.gpu_data()
     stream.end_capture()
     assert machine.calls["freeHost"] == 1
-
-
-@lazily
-def test_buffers_of_abandoned_pushes_are_released_where_memory_runs_out(backend, machine):
-    blob = Blob(1000, device="cuda:0")
-    blob.overwrite_cpu_data()
-    blob.async_gpu_push()
-    del blob
-    gc.collect()
-    assert backend.order.under_way
-    with machine.failing(allocation=1):
-        assert Blob(25, device="cuda:0").gpu_data().nbytes == 100
-    assert not backend.order.under_way

@@ -4,7 +4,6 @@ import cupy_model
 import numpy as np
 import pytest
 from cuda_model import CUDARuntimeError, Machine
-from in_threads import in_threads
 from made_blobs import filled
 
 import syncblob
@@ -62,13 +61,6 @@ def test_a_download_is_started_and_reads_on_the_host_wait_for_it(device):
     assert entry.startswith("prefetch: HEAD_AT_GPU -> SYNCED, download, at ")
 
 
-@pytest.mark.parametrize("read", [np.asarray, Blob.tolist, lambda blob: blob[1].cpu_data()])
-def test_every_read_waits(device, read):
-    blob = on_device(device)
-    blob.prefetch("cpu")
-    assert set(np.ravel(read(blob))) == {3}
-
-
 def test_a_write_on_the_device_comes_after_the_download(device):
     blob = on_device(device)
     blob.prefetch("cpu")
@@ -95,14 +87,6 @@ def test_a_part_is_downloaded_and_the_others_stay(device, monkeypatch):
     assert set(np.ravel(blob.tolist())) == {3, 9}
 
 
-def test_a_download_comes_after_the_upload_of_a_part(device):
-    blob = on_device(device)
-    blob[1].mutable_cpu_data()[...] = 9
-    blob[1].async_gpu_push()
-    blob.prefetch("cpu")
-    assert np.asarray(blob)[:, 0].tolist() == [3, 9, 3, 3]
-
-
 def test_what_lies_beside_a_part_of_a_small_memory_comes_along_at_once(device):
     blob = on_device(device)
     with syncblob.record_transfers() as log:
@@ -110,15 +94,6 @@ def test_what_lies_beside_a_part_of_a_small_memory_comes_along_at_once(device):
     [one] = log
     assert (one.nbytes, one.asynchronous, one.reason) == (blob.nbytes, False, "prefetch")
     assert values(blob.cpu_data()) == {3}
-
-
-def test_a_write_on_the_host_waits(device):
-    blob = on_device(device)
-    blob.prefetch("cpu")
-    blob.mutable_cpu_data()[0] = 8
-    accelerator(device).synchronize()
-    assert blob.tolist()[0] == [8] * 5
-    assert blob.tolist()[1] == [3] * 5
 
 
 def test_bytes_that_an_alias_may_write_are_downloaded_at_once(device):
@@ -165,16 +140,6 @@ def test_a_download_that_fails_leaves_the_newest_contents_on_the_device():
             blob.cpu_data()
     assert blob.head is GPU
     assert values(blob.cpu_data()) == {3}
-
-
-def test_threads_that_read_meanwhile_wait():
-    backend = syncblob.simulated()
-    backend.delay = 0.05
-    blob = on_device("simulated:0")
-    blob.prefetch("cpu")
-    seen = in_threads(*[lambda: values(blob.cpu_data())] * 3)
-    backend.delay = 0.0
-    assert seen == [{3}] * 3
 
 
 def test_a_loop_of_downloads_does_not_wait_for_the_device():

@@ -11,7 +11,6 @@ from syncblob._layout import Layout
 from syncblob.devices import Side
 from syncblob.memory import Access
 from syncblob.memory.accesses import expose
-from syncblob.memory.changes import finish_write
 
 NBYTES = 16
 U, C, G, S = Head.UNINITIALIZED, Head.HEAD_AT_CPU, Head.HEAD_AT_GPU, Head.SYNCED
@@ -138,17 +137,17 @@ def test_copies_that_are_not_made_again_name_nobody(simulated):
 def test_a_write_that_is_over_changes_nothing_else(side):
     here, there = ("cpu", "gpu") if side is Side.HOST else ("gpu", "cpu")
     memory = SyncedMemory(8, device="simulated")
-    finish_write(memory, side, 0, 8, "a write")
+    memory.finish_write(side, Layout.raw(8), "a write")
     assert (memory.head, memory.history) == (Head.UNINITIALIZED, ())
     getattr(memory, f"mutable_{there}_data")()
-    finish_write(memory, side, 0, 8, "a write")
+    memory.finish_write(side, Layout.raw(8), "a write")
     assert memory.head is Head(1 << Side(1 - side))
     getattr(memory, f"{here}_data")()
     getattr(memory, f"mutable_{here}_data")()
     shortcut = memory.shortcut(side, Layout.raw(8))
     assert shortcut is not None
     assert shortcut.writable
-    finish_write(memory, side, 0, 8, "a write")
+    memory.finish_write(side, Layout.raw(8), "a write")
     assert shortcut.writable
     getattr(memory, f"{there}_data")()
     assert memory.shortcut(side, Layout.raw(8)) is shortcut
@@ -156,7 +155,7 @@ def test_a_write_that_is_over_changes_nothing_else(side):
     other = memory.shortcut(Side(1 - side), Layout.raw(8))
     assert other is not None
     assert other.readable
-    finish_write(memory, side, 0, 8, "a write")
+    memory.finish_write(side, Layout.raw(8), "a write")
     assert not other.readable
     assert shortcut.writable
 

@@ -189,7 +189,7 @@ def test_threads_add_while_others_search():
             place = 1000 * number + step
             loans.lend(array, "DLPack", Side.HOST, place, place + 1)
             with lock:
-                found = loans.aliases(place, place + 1)
+                found = loans.writers(place, place + 1)
             assert [lease() for lease in found] == [array]
             if step % 3 == 0:
                 del kept[: len(kept) // 2]

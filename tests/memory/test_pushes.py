@@ -18,7 +18,6 @@ from syncblob._layout import Layout
 from syncblob.devices import Side, simulation
 from syncblob.memory import Access
 from syncblob.memory.accesses import expose
-from syncblob.memory.changes import finish_write
 
 NBYTES = 64
 
@@ -279,7 +278,7 @@ def test_who_finishes_a_write_on_the_accelerator_waits_for_what_is_on_its_way(si
     with simulated.failing(transfer=1) if fails else nullcontext():
         memory.async_gpu_push(simulated.stream(delay=0.1), 8, 16)
         with pytest.raises(RuntimeError, match="injected") if fails else nullcontext():
-            finish_write(memory, Side.ACCELERATOR, 0, NBYTES, "a write")
+            memory.finish_write(Side.ACCELERATOR, Layout.raw(NBYTES), "a write")
     assert memory.head_over(0, 8) is Head.HEAD_AT_GPU
     assert memory.head_over(8, 16) is (Head.HEAD_AT_CPU if fails else Head.HEAD_AT_GPU)
     expected = [1] * 8 + [7] * 8 + [1] * (NBYTES - 16)
@@ -294,7 +293,7 @@ def test_what_has_arrived_when_a_write_of_a_part_ends_is_stale_there(simulated):
     simulated.synchronize()
     # The prefetch may be that of another thread, while the function writes.
     blob.memory.buffer(Side.ACCELERATOR)[:8] = 2
-    finish_write(blob.memory, Side.ACCELERATOR, 0, 8, "a write")
+    blob.memory.finish_write(Side.ACCELERATOR, Layout.raw(8), "a write")
     assert blob.cpu_data().tolist() == [2] * 8 + [1] * (NBYTES - 8)
 
 

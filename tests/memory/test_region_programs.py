@@ -44,8 +44,6 @@ pytestmark = pytest.mark.usefixtures("exact_parts")
 
 STEPS = 24
 ITEMSIZE = 4
-# For the tests with threads.
-ROUNDS = 300
 ASYNCHRONOUS = ("async_gpu_push", "prefetch")
 MOST_PARTS, MOST_BORROWS, MOST_ALIASES = 9, 6, 6
 FAR_DEVICE = "simulated:1"
@@ -1398,18 +1396,20 @@ def accessor(side, intent):
     return f"{'' if intent == 'const' else intent + '_'}{'cpu' if side == CPU else 'gpu'}_data"
 
 
-@tiers.programs(100, 1500, variable="SYNCBLOB_PROGRAMS")
-def test_programs_over_three_homes(numbers, monkeypatch):
-    monkeypatch.setattr(changes, "SMALL", 0)
+@pytest.fixture(autouse=True)
+def _other_devices():
+    """Let consumers import the library of the device of the test."""
     consumer.cache_clear()
+
+
+@tiers.programs(100, 1500, variable="SYNCBLOB_PROGRAMS")
+def test_programs_over_three_homes(numbers):
     run_programs(lambda number: Program(number, Simulated(), (CPU, GPU, FAR)), numbers)
 
 
 @tiers.programs(200, 600, variable="SYNCBLOB_PROGRAMS")
 @pytest.mark.parametrize("sides", [(CPU, GPU), (CPU, GPU, FAR)], ids=["two homes", "three"])
-def test_programs_with_windows(numbers, sides, monkeypatch):
-    monkeypatch.setattr(changes, "SMALL", 0)
-    consumer.cache_clear()
+def test_programs_with_windows(numbers, sides):
     run_programs(lambda number: WindowProgram(number, Simulated(), sides), numbers)
 
 
@@ -1420,7 +1420,6 @@ def test_no_program_sees_old_values_moves_too_much_or_loses_a_write_unannounced(
 ):
     monkeypatch.setattr(changes, "SMALL", SMALL if small else 0)
     monkeypatch.setattr(region_model, "SMALL", small)
-    consumer.cache_clear()
     # A program keeps few arrays. Search them as if there were many.
     monkeypatch.setattr(loans, "_FEW", 1)
     numbers, before = some(numbers, program_device), Program.evicted
@@ -1431,9 +1430,7 @@ def test_no_program_sees_old_values_moves_too_much_or_loses_a_write_unannounced(
 
 @tiers.programs(60, 1200, variable="SYNCBLOB_PROGRAMS")
 def test_no_program_in_shared_memory_lacks_a_wait_or_copies(numbers, shared_device, monkeypatch):
-    monkeypatch.setattr(changes, "SMALL", 0)
     monkeypatch.setattr(region_model, "ONE", True)
-    consumer.cache_clear()
     run_programs(lambda number: SharedProgram(number, shared_device(), (CPU, GPU)), numbers)
 
 
@@ -1441,51 +1438,5 @@ def test_no_program_in_shared_memory_lacks_a_wait_or_copies(numbers, shared_devi
 def test_no_program_in_memory_shared_with_cuda_lacks_a_wait_or_copies(
     numbers, shared_cuda, monkeypatch
 ):
-    monkeypatch.setattr(changes, "SMALL", 0)
     monkeypatch.setattr(region_model, "ONE", True)
-    consumer.cache_clear()
     run_programs(lambda number: SharedProgram(number, shared_cuda(), (CPU, GPU)), numbers)
-
-
-# --- pushes, many pieces, threads and processes ---------------------------------------------------
-
-
-def count_up(kind, side, mine, theirs):
-    """Increment a view on one side, as a thread that knows of no other; return what went wrong."""
-    found = []
-    alias = np.asarray(getattr(mine, side)) if kind == "aliases" else None
-    look = OTHER[side] if kind in ("aliases", "traffic") else side
-    for turn in range(ROUNDS):
-        array = getattr(mine, f"mutable_{side}_data")() if alias is None else alias
-        if not (array == turn).all():
-            found.append((side, turn, array.tolist()))
-        array[...] = turn + 1
-        if kind == "traffic" and turn % 3 == 0:
-            # The device side is up to date now, or will be.
-            mine.prefetch()
-        if not (getattr(mine, f"{look}_data")() == turn + 1).all():
-            found.append((side, turn, f"read on the {look}"))
-        if not 0 <= theirs[-1, -1].item() <= ROUNDS:
-            found.append((side, turn, "item"))
-    return found
-
-
-@pytest.mark.parametrize("kind", ["plain", "gaps", "aliases", "traffic"])
-def test_two_threads_on_two_sides_lose_nothing(simulated, kind):
-    blob = Blob((9, 5), "int32", device="simulated")
-    if kind == "gaps":
-        halves = {CPU: blob[:4, 1:4], GPU: blob[4:, ::2]}
-    else:
-        halves = {CPU: blob[:4], GPU: blob[4:]}
-    blob.mutable_cpu_data()[...] = 0
-    simulated.reset_counts()
-    works = [partial(count_up, kind, side, halves[side], halves[OTHER[side]]) for side in halves]
-    assert in_threads(*works, seconds=120) == [[], []]
-    if kind in ("plain", "gaps"):
-        # One upload; all other copies are of single numbers.
-        assert simulated.uploaded_bytes == len(reach(arranged((9, 5))[4:])) * ITEMSIZE
-        assert simulated.downloaded_bytes <= ROUNDS * ITEMSIZE
-    for access in (blob.cpu_data, blob.gpu_data):
-        array = access()
-        assert (array[:4, 1:4] == ROUNDS).all()
-        assert (array[4:, ::2] == ROUNDS).all()

@@ -12,7 +12,6 @@ import warnings
 import numpy as np
 import pytest
 from devices import SHARED
-from in_threads import in_threads
 from made_blobs import filled
 from other_processes import forked
 
@@ -283,18 +282,6 @@ def test_a_device_with_memory_of_its_own_beside_it(blob, device):
     assert (log.downloads, log.uploads) == (1, 0)
     assert doubled.tolist() == [10] * N
     assert (blob + 1).tolist() == [8] * N
-
-
-def test_two_threads_use_two_parts_on_two_sides(blob):
-    def count(side):
-        part = blob[: N // 2] if side == "cpu" else blob[N // 2 :]
-        for turn in range(1, 50):
-            array = getattr(part, f"mutable_{'cpu' if side == 'cpu' else 'gpu'}_data")()
-            array[...] = turn
-            assert part.cpu_data()[0] == turn
-
-    in_threads(lambda: count("cpu"), lambda: count("gpu"))
-    assert blob.tolist() == [49] * N
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs a fork")

@@ -10,7 +10,6 @@ from syncblob import Head, SyncedMemory, record_transfers
 from syncblob._layout import Layout
 from syncblob.devices import Side
 from syncblob.memory import Access, changes
-from syncblob.memory.changes import finish_write
 
 # They count the bytes of parts of small memories.
 pytestmark = pytest.mark.usefixtures("exact_parts")
@@ -164,7 +163,7 @@ def test_what_is_computed_counts_although_the_map_got_too_long_meanwhile(read):
         use(memory, ACCELERATOR, MUTABLE, place, place + 2)
     assert memory.head_over(5, 6) is Head.HEAD_AT_GPU
     array[:] = NEW
-    finish_write(memory, HOST, 5, 6, "use")
+    memory.finish_write(HOST, Layout.raw(1, 5), "use")
     assert memory.head_over(5, 6) is Head.HEAD_AT_CPU
     assert memory.gpu_data()[4:8].tolist() == [1, NEW, 1, 1]
 

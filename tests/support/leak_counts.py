@@ -70,10 +70,10 @@ def watched_buffers():
     references = []
     allocate = NumpyHome.allocate
 
-    def watched(home, nbytes, *, zeroed=False):
-        buffer = allocate(home, nbytes, zeroed=zeroed)
+    def watched(home, nbytes, **keywords):
+        buffer = allocate(home, nbytes, **keywords)
         # Every array over the buffer keeps the block that contains it.
-        references.append(weakref.ref(buffer.base))
+        references.append(weakref.ref(buffer if buffer.base is None else buffer.base))
         return buffer
 
     def count():

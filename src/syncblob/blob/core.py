@@ -489,7 +489,7 @@ class BlobCore:
     def _attach(self, memory: SyncedMemory, layout: Layout) -> tuple[Shortcut, Any]:
         """Get the shortcut, and an array over its buffer; None if there is none."""
         shortcut = memory.shortcut(self.side, layout)
-        if shortcut is None or shortcut is NO_SHORTCUT or layout.stop > memory.nbytes:
+        if shortcut is None or shortcut is NO_SHORTCUT or layout.stop > memory.spans.nbytes:
             # The layout may be too large if another thread has resized the Blob meanwhile.
             return NO_SHORTCUT, None
         # The shortcut first; see the invariants.
@@ -563,12 +563,7 @@ class BlobCore:
     @property
     def side(self) -> Side:
         """The side of this Blob's device in the memory of data."""
-        home = self.home
-        if home is HOST:
-            return Side.HOST
-        memory = self.memory
-        # As `accelerator_side`, without a call.
-        return Side.ACCELERATOR if memory.device_home is home else memory.side_of(home)
+        return Side.HOST if self.home is HOST else self.accelerator_side(self.memory)
 
     def accelerator_side(self, memory: SyncedMemory) -> Side:
         """Return the side of this Blob's accelerator in a memory of its.

@@ -18,7 +18,7 @@ from syncblob.arrays.native import array_of_tensor
 from syncblob.blob.core import BlobCore
 from syncblob.calls.engine import Cache, Plan, plans_of
 from syncblob.calls.foreign import answer_of, known_form, operator_with
-from syncblob.calls.operands import converted, is_number, is_operand
+from syncblob.calls.operands import as_operand, is_number, is_operand
 from syncblob.calls.tables import Rules, keeps_dtype
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def _plans(name: str, rules: Rules, blob: int, compute_with: Callable[..., Any])
             return NotImplemented
         operand: Any = array_of_tensor(other)
         if operand is None or operand.dtype not in SUPPORTED or not like.home.plain:
-            operand = converted(other, like)
+            operand = as_operand(other, like)
         if operand is NotImplemented:
             return compute_with(name, rules.function, x1, x2, like)
         return plans[type(operand)](*((operand, like) if blob else (like, operand)))

@@ -259,9 +259,9 @@ class Plan:
         self._items: list[int] = [n for n, role in self._roles.items() if role == "items"]
         self.run: Callable[..., Any] = self.begin
         if self._roles:
-            self.run = self._made(_START, self.begin, self._bring)
+            self.run = self._make_run(_START, self.begin, self._bring)
 
-    def _made(self, start: str, begin: Any, bring: Any) -> Callable[..., Any]:
+    def _make_run(self, start: str, begin: Any, bring: Any) -> Callable[..., Any]:
         """Return a function that makes calls."""
         given = {"begin": begin, "bring": bring, "elsewhere": self._elsewhere}
         given |= {"foreign": self._foreign, "rules": self._rules, **self._rules._asdict()}
@@ -330,7 +330,7 @@ class Plan:
             if self._queue is None:
                 known = {"Blob", *(["target"] if self._rules.check else [])}
                 simple = not self._rules.indexes and known >= {*self._roles.values()}
-                self._queue = self._made(_QUEUE, _decline, _decline) if simple else _decline
+                self._queue = self._make_run(_QUEUE, _decline, _decline) if simple else _decline
             with suppress(MemoryError):
                 result = self._queue(*call)
                 if result is not None:

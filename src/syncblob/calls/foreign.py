@@ -18,8 +18,8 @@ import numpy as np
 from syncblob.arrays.foreign import is_array, is_ndarray_like, is_stranger
 from syncblob.blob.core import BlobCore
 from syncblob.blob.scalars import element
-from syncblob.calls.nested import instances, replaced
-from syncblob.calls.operands import converted, is_number
+from syncblob.calls.nested import instances, replace_instances
+from syncblob.calls.operands import as_operand, is_number
 from syncblob.calls.tables import written_arguments
 from syncblob.devices import HOST
 from syncblob.transfers import require_device
@@ -103,7 +103,7 @@ def operator_with(name: str, kernel: Callable[..., Any], x1: Any, x2: Any, blob:
             # Python compares these, on the host.
             require_device(HOST.device, kernel.__name__)
             return blob.asarray(kernel(np.asarray(blob), other), device=blob.device)
-        other = converted(other, blob)
+        other = as_operand(other, blob)
         if other is NotImplemented:
             return other
     elif form is blob:
@@ -134,8 +134,8 @@ def ufunc_with_strangers(ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: A
     answer = _ask(protocol, strangers, written, ufunc, method, *inputs, **kwargs)
     if answer is not NotImplemented:
         return answer
-    arrays = replaced(inputs, BlobCore, host_value)
-    return getattr(ufunc, method)(*arrays, **replaced(kwargs, BlobCore, np.asarray))
+    arrays = replace_instances(inputs, BlobCore, host_value)
+    return getattr(ufunc, method)(*arrays, **replace_instances(kwargs, BlobCore, np.asarray))
 
 
 def function_with_strangers(
@@ -151,7 +151,7 @@ def function_with_strangers(
     answer = _ask(protocol, strangers, written, function, types, args, kwargs)
     if answer is not NotImplemented:
         return answer
-    args, kwargs = replaced((args, kwargs), BlobCore, np.asarray)
+    args, kwargs = replace_instances((args, kwargs), BlobCore, np.asarray)
     return function(*args, **kwargs)
 
 
@@ -164,7 +164,7 @@ def _ask(
     """
     for x in strangers:
         try:
-            known = replaced((function, *args), BlobCore, partial(known_form, other=x))
+            known = replace_instances((function, *args), BlobCore, partial(known_form, other=x))
             answer = getattr(type(x), protocol)(x, *known, **kwargs)
         except TypeError:
             continue

@@ -15,7 +15,7 @@ from syncblob.arrays.foreign import is_array
 from syncblob.arrays.native import native_array
 from syncblob.blob.core import HOST_DATA, BlobCore, fresh
 from syncblob.calls.index_checks import check_indices
-from syncblob.calls.nested import instances, mapped
+from syncblob.calls.nested import instances, map_items
 from syncblob.calls.operands import home_of, is_leaf, of_device, shape_only
 from syncblob.calls.results import Operand, end_write, forgets_newest, give, overwrite
 from syncblob.calls.tables import Arguments, Key, Rules, result_dtype
@@ -69,7 +69,7 @@ class Call:
         for x in instances([given[key] for key in written], BlobCore):
             x.require_writable(self.name)
         operands = {
-            key: x if key in written or isinstance(x, BlobCore) else mapped(x, of_home)
+            key: x if key in written or isinstance(x, BlobCore) else map_items(x, of_home)
             for key, x in _operands(rules, given).items()
         }
         found = [*instances([*operands.values()], (BlobCore, np.ndarray, np.generic))]
@@ -88,7 +88,7 @@ class Call:
         # NumPy would dispatch again if a Blob remained among the arguments.
         for key, x in operands.items():
             if key not in written:
-                arguments[key] = mapped(x, self.read)
+                arguments[key] = map_items(x, self.read)
         # Last, because inputs must be on this home before their memory is written.
         for key, whole in written.items():
             arguments[key] = self.write(arguments[key], whole=whole)

@@ -19,22 +19,22 @@ def instances(x: Any, kind: type | tuple[type, ...]) -> Iterator[Any]:
             yield from instances(item, kind)
 
 
-def replaced(x: Any, kind: type, replace: Callable[[Any], Any]) -> Any:
-    """Replace the instances of a class in a nested value; return the same as `mapped`."""
-    return mapped(x, lambda item: replace(item) if isinstance(item, kind) else item)
+def replace_instances(x: Any, kind: type, replace: Callable[[Any], Any]) -> Any:
+    """Replace the instances of a class in a nested value; return the same as `map_items`."""
+    return map_items(x, lambda item: replace(item) if isinstance(item, kind) else item)
 
 
-def mapped(x: Any, function: Callable[[Any], Any]) -> Any:
+def map_items(x: Any, function: Callable[[Any], Any]) -> Any:
     """Apply a function to all items of a nested value, or to the value itself.
 
     Returns the same object if nothing has changed. An item that is there twice has one result.
     """
     if isinstance(x, (list, tuple)):
-        items = {id(item): mapped(item, function) for item in x}
+        items = {id(item): map_items(item, function) for item in x}
         return rebuilt(x, [items[id(item)] for item in x])
     if not isinstance(x, MutableMapping):
         return function(x)
-    values = {key: mapped(item, function) for key, item in x.items()}
+    values = {key: map_items(item, function) for key, item in x.items()}
     if all(map(operator.is_, values.values(), x.values())):
         return x
     changed = copy.copy(x)

@@ -49,7 +49,7 @@ def as_blob(name: str, x: Any, *beside: Any) -> Any:
     if isinstance(x, np.generic) and is_supported(x.dtype):
         device = None if like is None else like.device
         return BlobCore.class_of_results.asarray(x, device=device)
-    operand = NotImplemented if like is None else converted(x, like)
+    operand = NotImplemented if like is None else as_operand(x, like)
     if operand is not NotImplemented:
         return operand
     # `from None` hides the AttributeError that callers handle.
@@ -80,10 +80,10 @@ def blob_to_read(array: Any, like: Any) -> Any:
     """Make a Blob over an array of NumPy or CuPy, only for reading."""
     device = HOST.device if isinstance(array, np.ndarray) else None
     # A device that has no copy of its own must have read it when its owner writes again.
-    return adopted(array, like, device, owned=not Accelerator.any_shared)
+    return blob_over(array, like, device, owned=not Accelerator.any_shared)
 
 
-def converted(x: Any, like: Any) -> Any:
+def as_operand(x: Any, like: Any) -> Any:
     """Return a Blob for an array or scalar of another library; NotImplemented for other objects."""
     if is_stranger(type(x), "__array_ufunc__") or isinstance(x, np.matrix):
         return NotImplemented
@@ -106,10 +106,10 @@ def of_device(x: Any, like: BlobCore) -> Any:
     """Wrap an array on a device in a Blob, because its device determines where to compute."""
     if x is None or isinstance(x, (BlobCore, np.ndarray, *_LEAVES)):
         return x
-    return adopted(native_array(x)[0], like, None) if is_on_device(x) else x
+    return blob_over(native_array(x)[0], like, None) if is_on_device(x) else x
 
 
-def adopted(array: Any, like: Any, device: Device | None, *, owned: bool = False) -> Any:
+def blob_over(array: Any, like: Any, device: Device | None, *, owned: bool = False) -> Any:
     """Make a Blob for use on a device, over an array that may have other owners."""
     memory, layout = adopt(array, dtype=None, device=device, copy=None, owned=owned)
     return like.from_memory(memory, layout)

@@ -13,7 +13,7 @@ from syncblob.arrays.foreign import is_array
 from syncblob.blob.core import BlobCore, fresh
 from syncblob.blob.scalars import element
 from syncblob.calls.nested import rebuilt
-from syncblob.calls.operands import adopted
+from syncblob.calls.operands import blob_over
 from syncblob.devices import HOST, Side, supervisors
 from syncblob.interop.adopt import can_adopt
 from syncblob.memory import MUTABLE, OVERWRITE, compute, has_written
@@ -156,7 +156,7 @@ def _give_array(
             array.flags.writeable = False
         return array
     if len(blobs) < len(shares) and (not rules.const or any(x is not None for x in shares)):
-        return adopted(array, like, home.device)
+        return blob_over(array, like, home.device)
     # A result over memory that a Blob tracks must share that memory, or writes would be missed.
     sharing = [
         (x, window)

@@ -53,10 +53,15 @@ class NumpyHome(Home):
     def overlap(self, array: NDArray[Any], buffer: NDArray[np.uint8]) -> bool:
         return np.may_share_memory(array, buffer)
 
-    def allocate(self, nbytes: int, *, zeroed: bool = False) -> NDArray[np.uint8]:
-        """Return a new buffer, aligned to 64 bytes."""
+    def allocate(
+        self, nbytes: int, *, zeroed: bool = False, alignment: int = _ALIGNMENT
+    ) -> NDArray[np.uint8]:
+        """Return a new buffer, aligned to 64 bytes. 0 leaves the alignment of a small one to NumPy.
+
+        That takes less memory.
+        """
         make = np.zeros if zeroed else np.empty
-        step, offset = (_PAGE, _PAGE // 2) if nbytes >= LARGE else (_ALIGNMENT, 0)
+        step, offset = (_PAGE, _PAGE // 2) if nbytes >= LARGE else (alignment, 0)
         try:
             block = make(nbytes + step, np.uint8)
         except MemoryError:
@@ -64,6 +69,8 @@ class NumpyHome(Home):
             raise MemoryError(
                 f"{self.device} has no memory for {human_bytes(nbytes)} more"
             ) from None
+        if not step:
+            return block
         # Several times faster than the array interface. Of a view, because NumPy keeps what it has
         # told of a buffer with the array.
         start = (offset - ctypes.addressof(_first_byte(block[:1]))) % step

@@ -190,13 +190,15 @@ class SimulatedBackend(NumpyHome, Accelerator):
 
     # --- the interface of backends ---------------------------------------------------------------
 
-    def allocate(self, nbytes: int, *, zeroed: bool = False) -> NDArray[np.uint8]:
+    def allocate(
+        self, nbytes: int, *, zeroed: bool = False, alignment: int = 0
+    ) -> NDArray[np.uint8]:
         with self._lock.held:
             self._count_down("allocation")
             self.allocations += 1
         if self.bounded:
             self._require_room(nbytes)
-        buffer = super().allocate(nbytes, zeroed=zeroed)
+        buffer = super().allocate(nbytes, zeroed=zeroed, alignment=alignment)
         # The base is the array that owns the memory.
         self._charge(buffer if buffer.base is None else buffer.base, nbytes)
         if not zeroed:
@@ -275,7 +277,8 @@ class SimulatedBackend(NumpyHome, Accelerator):
             root = self._roots.get(id(buffer))
             if root is None:
                 # NumPy makes the last array above a base that is no array the base of all views.
-                exporter: Any = self.exporter(buffer)
+                # Of a view, because NumPy keeps with an array what it has told of its buffer.
+                exporter: Any = self.exporter(buffer[:])
                 root = self._roots[id(buffer)] = np.ndarray(buffer.nbytes, np.uint8, exporter)
         return super().view(root, layout, writable=writable)
 

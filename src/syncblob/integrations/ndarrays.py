@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from syncblob._blob import Blob
-from syncblob.calls.nested import replaced
+from syncblob.calls.nested import replace_instances
 from syncblob.calls.tables import names_of
 
 __all__ = ["takes_blobs"]
@@ -64,12 +64,12 @@ def takes_blobs(
 
         def convert(key: int | str, x: Any) -> Any:
             written = key in targets or names.get(key) in targets
-            return replaced(x, Blob, partial(lend, written=written))
+            return replace_instances(x, Blob, partial(lend, written=written))
 
         result = function(
             *(convert(index, x) for index, x in enumerate(args)),
             **{name: convert(name, x) for name, x in kwargs.items()},
         )
-        return replaced(result, np.ndarray, lambda x: lent.get(id(x), (x, x))[1])
+        return replace_instances(result, np.ndarray, lambda x: lent.get(id(x), (x, x))[1])
 
     return call

@@ -11,7 +11,7 @@ import torch
 from torch.nn.modules.module import register_module_forward_pre_hook
 
 from syncblob._blob import Blob
-from syncblob.calls.nested import replaced
+from syncblob.calls.nested import replace_instances
 from syncblob.calls.torch import BlobParameter, put_over
 from syncblob.devices import Device, home_of
 
@@ -43,7 +43,9 @@ def accept_blobs_in_modules() -> RemovableHandle:
     def tensor_over(blob: Blob) -> torch.Tensor:
         return blob.to_torch(copy=any(step < 0 for step in blob.strides) or None)
 
-    return register_module_forward_pre_hook(lambda _, inputs: replaced(inputs, Blob, tensor_over))
+    return register_module_forward_pre_hook(
+        lambda _, inputs: replace_instances(inputs, Blob, tensor_over)
+    )
 
 
 def parameters_to_blobs(

@@ -12,7 +12,7 @@ from torch.utils.data import default_collate
 from torch.utils.data._utils.collate import default_collate_fn_map  # documented there
 
 from syncblob._blob import Blob
-from syncblob.calls.nested import mapped
+from syncblob.calls.nested import map_items
 from syncblob.devices import CPU, Device, home_of
 
 __all__ = ["BlobLoader", "collate", "to_blobs"]
@@ -58,7 +58,7 @@ def to_blobs(batch: Any, device: Device | str | None = None) -> Any:
     def replace(x: Any) -> Any:
         return _blob_of(x, target) if isinstance(x, (Blob, torch.Tensor, np.ndarray)) else x
 
-    return mapped(batch, replace)
+    return map_items(batch, replace)
 
 
 def _blob_of(x: Any, device: Device) -> Blob:

@@ -208,7 +208,7 @@ def expose(
     """
     with ledger.lock:
         loans, end = ledger.own_loans(), ledger.nbytes if stop is None else stop
-        before = [each for each in loans.of(side) if each.exposed]
+        there = [each for each in loans.of(side) if (each.start, each.stop) == (start, end)]
         # First, so that no copy that is made from now on is trusted.
         exposure = loans.lend(ledger, SHARED if shared else EXPOSED, side, start, end, noted)
         try:
@@ -218,8 +218,7 @@ def expose(
             raise
         if stop is None:
             loans.foreign |= 1 << side
-        replaced = [each for each in before if (each.start, each.stop) == (start, end)]
-        loans.live.difference_update(replaced)
+        loans.live.difference_update([each for each in there if each.exposed])
         if ledger.watch is not None:
             # Other code may write here, so a difference would prove nothing.
             ledger.watch.drop(side, start, end)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from bisect import bisect_left, bisect_right
-from functools import lru_cache
+from functools import lru_cache, partial
 from operator import attrgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -43,18 +43,22 @@ PAIR = tuple(Side)
 class Window:
     """A buffer of a range of a memory, or of all of it."""
 
-    __slots__ = ("array", "common", "exporter", "nbytes", "start", "stop")
+    __slots__ = ("array", "common", "exporter", "start", "stop")
 
     def __init__(self, start: int, stop: int, array: Any) -> None:
         self.start: int = start
         self.stop: int = stop
-        self.nbytes: int = stop - start
         # The buffer, in which the byte at `start` is the first.
         self.array: Any = array
         # The object that aliases are made over; see `Home.exporter`.
         self.exporter: Any = None
         # What windows of several sides have in common if they are one buffer, else None.
         self.common: object = None
+
+    @property
+    def nbytes(self) -> int:
+        """The number of bytes."""
+        return self.stop - self.start
 
     def part(self, start: int, stop: int) -> Any:
         """Return a range of the memory. Skips the slice if the range is all of the window."""
@@ -88,9 +92,9 @@ class Window:
 
 
 @lru_cache(maxsize=64)
-def homes_of(home: Home) -> tuple[Home, ...]:
-    """Return the homes of a memory that was made for one. Cached, to save memory."""
-    return (HOST,) if home is HOST else (HOST, home)
+def homes_of(*homes: Home) -> tuple[Home, ...]:
+    """Return a tuple of homes. Cached, because nearly all memories have the same."""
+    return homes
 
 
 _START = attrgetter("start")
@@ -109,26 +113,27 @@ class Buffers:
 
     __slots__ = {
         "_serial": "`serial`, or 0.",
-        "accelerator": "The backend of the first accelerator; None if it is chosen on first use.",
-        "all_sides": "At least the host and the first accelerator.",
         "homes": "Of all sides, without the first accelerator if none was used yet.",
         "name": "The name in the log and in `Blob.explain`; empty if there is none.",
-        "nbytes": "The number of bytes.",
         "parts": "By side, the windows of parts. Replaced as a whole.",
         "shared": "Whether a home shares the host's memory, so that sides may have one buffer.",
+        "spans": "The map of the bytes: which sides hold each of them.",
         "whole": "By side, the window that is everything, or None.",
     }
 
     # `Ledger`, the only subclass, assigns them.
     _serial: int
-    accelerator: Accelerator | None
-    all_sides: tuple[Side, ...]
     homes: tuple[Home, ...]
     name: str
-    nbytes: int
     parts: dict[int, tuple[Window, ...]]
     shared: bool
+    spans: Spans
     whole: list[Window | None]
+
+    @property
+    def nbytes(self) -> int:
+        """The number of bytes."""
+        return self.spans.nbytes
 
     @property
     def serial(self) -> int:
@@ -137,16 +142,22 @@ class Buffers:
         return self._serial
 
     @property
+    def accelerator(self) -> Accelerator | None:
+        """The backend of the first accelerator; None if it is chosen on first use."""
+        homes: Any = self.homes
+        return homes[1] if len(homes) > 1 else None
+
+    @property
+    def all_sides(self) -> tuple[Side, ...]:
+        """The sides: at least the host and the first accelerator."""
+        count = len(self.homes)
+        return PAIR if count <= len(PAIR) else tuple(map(Side, range(count)))
+
+    @property
     def on_several_sides(self) -> bool:
         """Whether several sides have windows."""
-        sides = [side for side in self.all_sides if self.whole[side] or self.parts.get(side)]
+        sides = [side for side, whole in enumerate(self.whole) if whole or self.parts.get(side)]
         return len(sides) > 1
-
-    def tracks_borrows(self, side: Side) -> bool:
-        """Whether borrows of all other sides are tracked: they have a permission to revoke."""
-        others = [each for each in self.all_sides if each is not side]
-        arrays = [window.array for each in others for window in self.windows(each)]
-        return all(isinstance(array, np.ndarray) for array in arrays)
 
     def home(self, side: int) -> Home:
         """Return the home of one side. Allocates and moves nothing."""
@@ -157,24 +168,20 @@ class Buffers:
         """Make room for an accelerator, under the lock, unless there is."""
         while accelerator not in self.homes:
             homes = self.homes
-            after, sides = (*homes, accelerator), tuple(map(Side, range(max(2, len(homes) + 1))))
+            after = homes_of(*homes, accelerator)
             if len(self.whole) < len(after):
                 self.whole.append(None)
             # A signal handler may have added another. None can run from here on: nothing is called.
-            # The homes come first: readers without the lock that find one of the others use them.
             if self.homes is homes:
                 self.homes = after
-                self.all_sides = sides
                 self.shared = self.shared or accelerator.shared
-                if self.accelerator is None:
-                    self.accelerator = accelerator
 
     def nearest(self, side: Side, holders: int) -> Side:
         """Return the one of several sides that a side gets bytes from.
 
         That is an accelerator from which it copies directly, else the host, else any.
         """
-        if len(self.all_sides) == len(PAIR):
+        if len(self.homes) <= len(PAIR):
             return PAIR[1 - side]
         others = [other for other in self.all_sides if other is not side and holders >> other & 1]
         home: Any = self.home(side)
@@ -264,13 +271,14 @@ class Buffers:
         """
         window = find_window(windows, start, stop) if windows else None
         if window is None:
+            nbytes, homes = self.spans.nbytes, self.homes
             if side:
-                buffer = self.allocate(side, self.nbytes, zeroed=zeroed)
+                buffer = self.allocate(side, nbytes, zeroed=zeroed)
             else:
                 # As the accelerator wants it, by default that of the default device.
-                partner = self.accelerator or home_of()
-                buffer = partner.allocate_host(self.nbytes, zeroed=zeroed)
-            window = Window(0, self.nbytes, buffer)
+                partner = homes[1] if len(homes) > 1 else home_of()
+                buffer = partner.allocate_host(nbytes, zeroed=zeroed)
+            window = Window(0, nbytes, buffer)
             windows = (window,)
         elif zeroed:
             # Just made for this access, or an interrupted access left it.
@@ -335,14 +343,11 @@ class Buffers:
         copy again.
         """
         device: Any = self.homes[side or origin]
-        copying, nbytes = self.copying(device, reason, because), contents.nbytes
-        if not side:
-            transfer(copying, "download", nbytes, offset, device.download, contents, target)
-        elif not origin:
-            transfer(copying, "upload", nbytes, offset, device.upload, contents, target)
-        else:
-            peer = self.home(origin)
-            transfer(copying, "peer", nbytes, offset, device.copy_from, peer, contents, target)
+        way, copy = ("upload", device.upload) if side else ("download", device.download)
+        if origin and side:
+            way, copy = "peer", partial(device.copy_from, self.home(origin))
+        copying = self.copying(device, reason, because)
+        transfer(copying, way, contents.nbytes, offset, copy, contents, target)
 
     def bring(  # noqa: PLR0913, PLR0917  # a copy, and what the log says of it
         self,
@@ -456,9 +461,12 @@ class Source:
 
     def part(self, start: int, stop: int) -> NDArray[np.uint8]:
         """Return a range of the bytes. Read-only for the caller."""
-        if self._contents is not None or stop - start == self._nbytes:
+        known = self._contents is not None or stop - start == self._nbytes
+        if known or not hasattr(self._opened(), "read_into"):
             return self.contents()[start:stop]
-        return self._copy(start, stop)
+        part = np.empty(stop - start, np.uint8)
+        self.fill(part, start)
+        return part
 
     def fill(self, buffer: NDArray[np.uint8], start: int) -> None:
         """Fill a host buffer with the bytes from `start` on."""
@@ -470,15 +478,6 @@ class Source:
 
     def peek(self) -> NDArray[np.uint8]:
         """Return all bytes, and keep nothing."""
-        kept = self._contents
-        contents = self._copy(0, self._nbytes)
+        kept, contents = self._contents, self.contents()
         self._contents = kept
         return contents
-
-    def _copy(self, start: int, stop: int) -> NDArray[np.uint8]:
-        """Return a range of the bytes, read for the caller if parts can be read."""
-        if not hasattr(self._opened(), "read_into"):
-            return self.contents()[start:stop]
-        part = np.empty(stop - start, np.uint8)
-        self.fill(part, start)
-        return part

@@ -10,8 +10,11 @@ look at it first. Last comes what may be left undone.
 from __future__ import annotations
 
 from functools import lru_cache, reduce
+from itertools import chain
 from operator import and_
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
 
 from syncblob._source_lines import user_instruction
 from syncblob.devices import Side
@@ -26,7 +29,6 @@ from syncblob.memory.state_machine import (
     COPY,
     INITIAL,
     MUTABLE,
-    NOTHING,
     OVERWRITE,
     TABLE,
     Access,
@@ -97,16 +99,7 @@ class Change(NamedTuple):
     span_limit: int = 0
 
 
-class Written:
-    """Whether the contents of a change have been written.
-
-    No signal handler can run between the write and the assignment of this attribute.
-    """
-
-    done = False
-
-
-def plan(  # noqa: C901  # the usual access is planned without a call
+def plan(
     ledger: Ledger,
     side: Side,
     access: Access,
@@ -126,16 +119,10 @@ def plan(  # noqa: C901  # the usual access is planned without a call
     initial = before.uniform == 0 and ledger.source is None and not window
     pieces: Sequence[Run] = ()
     changed = start, stop
-    pair = len(ledger.all_sides) == PAIR
     if initial or not nbytes:
         # The first access allocates and fills a whole buffer.
         changed = 0, nbytes
         after = Spans.whole(nbytes, mine if initial or writes else before.holders[0] | mine)
-    elif before.uniform is not None and pair and not loans.live and start < stop:
-        # As `plan_access`, without its calls.
-        brings, holders = TABLE[before.uniform][COLUMNS[side] + access]
-        pieces = () if brings is NOTHING else (Run(start, stop, before.uniform),)
-        after = before.put(start, stop, holders)
     else:
         # Bytes that an alias writes during the copy must be copied again.
         writers = () if writes or not loans.live else loans.writers(start, stop)
@@ -159,12 +146,9 @@ def plan(  # noqa: C901  # the usual access is planned without a call
     zeroed = (initial and access is not OVERWRITE) or (part and (initial or (new and not side)))
     copied = ""
     for piece in pieces:
-        if piece[2]:
-            origin = 1 - side if pair else ledger.nearest(side, piece[2])
-            if ledger.shared and ledger.alike(side) >> origin & 1:
-                continue
-            peer = side and not pair and origin
-            copied = "peer" if peer else copied or DIRECTIONS[side > 0]
+        origin = ledger.nearest(side, piece[2]) if piece[2] else side
+        if origin is not side and not (ledger.shared and ledger.alike(side) >> origin & 1):
+            copied = "peer" if side and origin else copied or DIRECTIONS[side > 0]
     change = side, before, after, start, stop, pieces, copied, ~mine, lost, writes, zeroed, True
     return Change(*change, span_limit=limit)
 
@@ -177,12 +161,13 @@ def _join(
     Bytes that arrays are held over, or that uploads are under way to, stay as they are, and so do
     bytes that only a source has, and all if borrows of another side cannot be tracked.
     """
-    if not ledger.tracks_borrows(side):
+    others = [ledger.windows(each) for each in ledger.all_sides if each is not side]
+    if not all(isinstance(window.array, np.ndarray) for window in chain(*others)):
         return pieces, after
     in_use = [upload[:2] for upload in ledger.uploads]
     in_use += [(loan.start, loan.stop) for loan in list(ledger.loans.live)]
     kept = Spans.covering(after.nbytes, [(start, stop), *in_use])
-    runs = [*after.runs(0, after.nbytes)]
+    runs = after.runs(0, after.nbytes)
     free = {run for run in runs if run.holders and not kept.any(run.start, run.stop)}
     common = reduce(and_, [run.holders | 1 << side for run in free], ~0)
     more = [run for run in free if not run.holders >> side & 1]
@@ -213,12 +198,21 @@ def _with_rest(
     low = before.span_of(first.start)[0]
     high = before.span_of(last.stop - 1)[1]
     brought = [*pieces]
-    brought[0] = first._replace(start=low)
-    brought[-1] = brought[-1]._replace(stop=high)
+    brought[0] = Run(low, first.stop, first.holders)
+    brought[-1] = Run(brought[-1].start, high, last.holders)
     for piece, outside in ((first, (low, start)), (last, (stop, high))):
         if not piece.holders and outside[0] < outside[1]:
             after = after.put(*outside, 1 << Side.HOST)
     return brought, after
+
+
+class Written:
+    """Whether the contents of a change have been written.
+
+    No signal handler can run between the write and the assignment of this attribute.
+    """
+
+    done = False
 
 
 def commit(  # noqa: C901, PLR0912, PLR0913, PLR0917  # the steps of every change, in order
@@ -255,7 +249,7 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0917  # the steps of every chang
             # A signal handler may have started one since the caller waited.
             ledger.finish_uploads(side, access, start, stop)
         spans, rare = ledger.spans, ledger.loans.live or ledger.source or ledger.shared
-        plain = planner is plan and not rare and len(ledger.all_sides) == PAIR
+        plain = planner is plan and not rare and len(ledger.homes) <= PAIR
         if plain and spans.uniform is not None and stop - start == spans.nbytes > 0:
             change = _plan_whole(spans.nbytes, spans.uniform, side, access)
         else:
@@ -280,7 +274,7 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0917  # the steps of every chang
             ledger.noted = (*ledger.noted[OLDEST:], *last)
         if ledger.loans.live or ledger.source or ledger.watch or change.between is not None:
             user = _clean_up(ledger, change, revoked, last) and user
-        if after.uniform is not None and ledger.follows_logs and user and not ledger.uploads:
+        if after.uniform is not None and ledger.last_used and user and not ledger.uploads:
             # As `Ledger.shortcut`, so that the next access need not ask.
             ledger.last_search = searches[0]
             usable = after.uniform & user
@@ -331,7 +325,7 @@ def _prepare(
         window, windows = ledger.window_for(side, known, start, stop, zeroed=zeroed)
     for low, high, holders in pieces:
         if holders:
-            pair = len(ledger.all_sides) == PAIR
+            pair = len(ledger.homes) <= PAIR
             origin = 1 - side if pair else ledger.nearest(side, holders)
             because = None
             if open_logs and not writes and loans.live:
@@ -355,7 +349,8 @@ def _exchange(
     side, loans, parts = change.side, ledger.loans, ledger.parts
     if 0 < side < len(ledger.homes):
         ledger.homes[side].residents.add(ledger)  # type: ignore[attr-defined]  # an accelerator
-    whole = windows[0] if len(windows) == 1 and windows[0].nbytes == ledger.nbytes else None
+    everything = windows and (windows[0].start, windows[0].stop) == (0, change.before.nbytes)
+    whole = windows[0] if everything else None
     if whole is None or parts:
         parts = {**parts, side: () if whole else windows}
     if known:
@@ -365,7 +360,7 @@ def _exchange(
         ledger.spans = change.between
     ledger.whole[side] = whole
     ledger.parts = parts
-    if loans is not NO_LOANS and loans.idle:
+    if not (loans.live or loans.foreign or loans.ended):
         # They take memory, and a side that is used for the first time may be the last.
         ledger.loans = NO_LOANS
 
@@ -401,7 +396,7 @@ def _clean_up(ledger: Ledger, change: Change, revoked: list[Loan], last: Transit
         for start, stop, _ in change.pieces:
             (watch.renew if change.prepare is None else watch.drop)(side, start, stop)
     rare = watch or ledger.source or change.after.uniform is None
-    return not (rare or (loans.live and loans.may_be_written))
+    return not (rare or ledger.aliased)
 
 
 def _undo(
@@ -443,17 +438,6 @@ def _plan_taking(
     before = ledger.spans
     after = (before.put if everything else before.left_to)(start, stop, 1 << side)
     return Change(side, before, after, start, stop)
-
-
-def finish_write(ledger: Ledger, side: Side, start: int, stop: int, reason: str) -> None:
-    """Record that work which may write into a range of one side has ended. Takes the lock.
-
-    What others have copied meanwhile may lack some of the writes. So what several sides hold is
-    this side's alone again. What another holds alone was written there since, and stays its own,
-    unless spans were ever joined: then this side gets the whole range.
-    """
-    with ledger.lock:
-        take(ledger, side, start, stop, reason, everything=ledger.span_limit > 0)
 
 
 def adopt(ledger: Ledger, side: Side, buffer: Any, announced: Collection[set[Loan]]) -> None:

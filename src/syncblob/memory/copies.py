@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from syncblob.memory.buffers import Source, Window
+    from syncblob.memory.buffers import Window
     from syncblob.memory.ledger import Ledger
 
 
@@ -62,27 +62,24 @@ def gather(ledger: Ledger, side: Side, layout: Layout, reason: str) -> Any:  # n
         raise
     for offset, part in _parts(layout, ledger, 0):
         place = target[offset : offset + part.nbytes]
-        held = spans.common(part.start, part.stop)
-        if held & mine:
-            ledger.await_uploads(side, CONST, part.start, part.stop)
-            ledger.finish_others(side, part.start, part.stop)
-            window: Any = ledger.containing(side, part.start, part.stop)
+        reach = part.start, part.stop
+        held = spans.common(*reach)
+        origin = side if held & mine else ledger.nearest(side, held) if held else Side.HOST
+        if held and (origin is side or ledger.awaits(origin)):
+            ledger.await_uploads(side, CONST, *reach)
+        if not (held or source):
+            home.zero(place)
+        elif origin is not side:
+            contents = _dense_bytes(ledger, origin, part) if held else _initial_bytes(source, part)
+            ledger.move(origin, side, contents, place, part.start, reason)
+        elif held:
+            ledger.finish_others(side, *reach)
+            window: Any = ledger.containing(side, *reach)
             array = window.view(home, part, writable=False, own=True)
             c_order = Layout.c_order(part.shape, part.dtype)
             home.compute(operator.setitem, home.view(place, c_order, writable=True), ..., array)
-        elif held:
-            origin = ledger.nearest(side, held)
-            if ledger.uploads and ledger.awaits(origin):
-                ledger.await_uploads(side, CONST, part.start, part.stop)
-            contents = _dense_bytes(ledger, origin, part)
-            ledger.move(origin, side, contents, place, part.start, reason)
-        elif source is None:
-            home.zero(place)
-        elif side is Side.HOST:
-            place[...] = _initial_bytes(source, part)
         else:
-            contents = _initial_bytes(source, part)
-            ledger.move(Side.HOST, side, contents, place, part.start, reason)
+            place[...] = _initial_bytes(source, part)
     return home.view(target, dense, writable=True)
 
 
@@ -90,8 +87,8 @@ def _runs(ledger: Ledger, start: int, stop: int) -> Iterator[tuple[int, int]]:
     """Yield the spans of a range, divided where windows that hold them begin and end."""
     for run in ledger.spans.runs(start, stop):
         ends = {run.start, run.stop}
-        for side in ledger.all_sides:
-            if ledger.whole[side] is None and run.holders >> side & 1:
+        for side, whole in enumerate(ledger.whole):
+            if whole is None and run.holders >> side & 1:
                 for window in ledger.within(side, run.start, run.stop):
                     ends |= {max(run.start, window.start), min(run.stop, window.stop)}
         yield from itertools.pairwise(sorted(ends))
@@ -116,10 +113,10 @@ def _parts(layout: Layout, ledger: Ledger, offset: int) -> Iterator[tuple[int, L
     axis = next(axis for axis, dim in enumerate(layout.shape) if dim > 1)
     middle = layout.shape[axis] // 2
     before = (slice(None),) * axis
-    first = layout.derive(lambda a: a[(*before, slice(None, middle))])
-    yield from _parts(first, ledger, offset)
-    second = layout.derive(lambda a: a[(*before, slice(middle, None))])
-    yield from _parts(second, ledger, offset + first.nbytes)
+    for half in (slice(None, middle), slice(middle, None)):
+        part = layout.derive(operator.itemgetter((*before, half)))
+        yield from _parts(part, ledger, offset)
+        offset += part.nbytes
 
 
 def _dense_bytes(ledger: Ledger, side: Side, part: Layout) -> Any:
@@ -137,7 +134,7 @@ def _dense_bytes(ledger: Ledger, side: Side, part: Layout) -> Any:
         raise
 
 
-def _initial_bytes(source: Source, part: Layout) -> Any:
+def _initial_bytes(source: Any, part: Layout) -> Any:
     """Return the elements of a part as gapless bytes, read from the source."""
     read = np.empty(part.stop - part.start, np.uint8)
     source.fill(read, part.start)

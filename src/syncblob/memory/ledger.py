@@ -17,7 +17,7 @@ from syncblob._source_lines import Place, user_instruction
 from syncblob.devices import HOST, Side, home_of
 from syncblob.devices.base import Home
 from syncblob.memory.buffers import NO_PARTS, PAIR, Buffers, Source, Window, homes_of
-from syncblob.memory.loans import NO_LOANS, Loans
+from syncblob.memory.loans import BORROW, NO_LOANS, Loans
 from syncblob.memory.operations import searches
 from syncblob.memory.state_machine import CONST, Access, Head, Run, Spans, head_over
 from syncblob.transfers import count, followers, log_generation, open_logs
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from types import CodeType
 
     from syncblob._layout import Layout
-    from syncblob.devices import Accelerator, Device
+    from syncblob.devices import Device
     from syncblob.devices.base import Push
     from syncblob.memory.buffers import Function
 
@@ -36,6 +36,7 @@ _MOST_SHORTCUTS = 64
 
 
 _UNUSABLE = (False, False)
+_BEFORE_ALL_LOGS = (-1, Side.HOST)
 _NONE_KNOWN: Any = MappingProxyType({})
 
 
@@ -137,9 +138,8 @@ class Ledger(Buffers):
         "__weakref__": "By what devices and logs refer to it.",
         "device_home": "The home of the device of Blobs over this memory.",
         "epoch": "Replaced whenever any shortcut is revoked.",
-        "follows_logs": "Whether opened logs revoke the shortcuts.",
         "last_search": "The number of searches for room when an accelerator was last used.",
-        "last_used": "The generation of the open log in which a side was used last, and the side.",
+        "last_used": "In which generation of open logs a side was used last, and that; or None.",
         "loans": "What has been handed out; see `own_loans`.",
         "lock": "Held while any of this changes.",
         "moving": "Whether bytes are moving. An access that interrupts this is refused.",
@@ -147,7 +147,6 @@ class Ledger(Buffers):
         "shortcuts": "By side, start and stop. That of everything is valid for any part.",
         "source": "The initial contents; None for zeros, and once every byte has been used.",
         "span_limit": "The number of spans above which some are joined; 0 if never reached.",
-        "spans": "The map of the bytes: which sides hold each of them.",
         "uploads": "The asynchronous copies that later accesses may have to wait for.",
         "watch": "The const exports that `verified_const` checks, or None.",
     }
@@ -165,16 +164,13 @@ class Ledger(Buffers):
             raise ValueError(f"expected a non-negative number of bytes, got {nbytes}")
         home: Any = device if isinstance(device, Home) else home_of(device)
         self.device_home: Home = home
-        self.homes: tuple[Home, ...] = homes_of(home)
-        self.accelerator: Accelerator | None = None if home is HOST else home
-        self.shared: bool = home is not HOST and home.shared
-        self.all_sides: tuple[Side, ...] = PAIR
-        self.whole: list[Window | None] = [None, None]
-        self.parts: dict[int, tuple[Window, ...]] = NO_PARTS
-        self.nbytes: int = nbytes
-        self.name: str = name
-        self._serial: int = 0
-        self.spans: Spans = Spans.whole(nbytes, 0)
+        self.homes = homes_of(HOST) if home is HOST else homes_of(HOST, home)
+        self.shared = home is not HOST and home.shared
+        self.whole = [None, None]
+        self.parts = NO_PARTS
+        self.spans = Spans.whole(nbytes, 0)
+        self.name = name
+        self._serial = 0
         self.span_limit: int = 0
         self.loans: Loans = NO_LOANS
         self.uploads: tuple[Upload, ...] = ()
@@ -182,7 +178,6 @@ class Ledger(Buffers):
         self.shortcuts: dict[tuple[int, int, int], Shortcut] = _NONE_KNOWN
         self.epoch: object = None
         self.last_search: int = searches[0]
-        self.follows_logs: bool = False
         self.watch: Watch | None = None
         self.source: Source | None = None if source is None else Source(source, nbytes)
         self.noted: tuple[Any, ...] = ()
@@ -194,7 +189,8 @@ class Ledger(Buffers):
 
     def side_of(self, home: Home) -> Side:
         """Return the side of a home. A further accelerator gets one when it is first used."""
-        if self.accelerator is home:
+        homes = self.homes
+        if homes[-1] is home and len(homes) == len(PAIR):
             return Side.ACCELERATOR
         # A signal handler may add one, too, in the middle of this.
         while home not in self.homes:
@@ -212,8 +208,8 @@ class Ledger(Buffers):
 
     @property
     def aliased(self) -> bool:
-        """Whether a writable alias of either side may be alive."""
-        return bool(self.loans.live) and self.loans.may_be_written
+        """Whether a writable alias of any side may be alive."""
+        return any(each.kind is not BORROW for each in list(self.loans.live))
 
     def is_alone(self, side: int, start: int, stop: int) -> bool:
         """Tell whether a side is the only holder of a range. Of no elements, every side is."""
@@ -259,10 +255,8 @@ class Ledger(Buffers):
             return NO_SHORTCUT
         # Use `with`: after a plain `acquire()` an interrupt could leave the lock held.
         with self.lock:
-            if not self.follows_logs and self.on_several_sides:
-                # Only memories with buffers on several sides tell logs anything.
-                followers.add(self)
-                self.follows_logs = True
+            if self.last_used is None and self.on_several_sides:
+                self.follow_logs()
             if self.uploads:
                 self.forget_arrived()
             # Before all that it concerns is read: the shortcut may be revoked, and forgotten, then.
@@ -361,6 +355,14 @@ class Ledger(Buffers):
         """Tell whether the open logs know that no other side was used since a side was."""
         return self.last_used == (log_generation(), side) or not self.on_several_sides
 
+    def follow_logs(self) -> None:
+        """Let opened logs revoke the shortcuts: memories with several sides tell them what is used.
+
+        Others tell them nothing.
+        """
+        followers.add(self)
+        self.last_used = _BEFORE_ALL_LOGS
+
     def note_use(self, side: Side, start: int, stop: int) -> int:
         """Tell the open logs of bytes that a side and the one that was used last hold already.
 
@@ -369,7 +371,9 @@ class Ledger(Buffers):
         if not self.is_use_noted(side):
             # The next use of another side is to be recorded, too.
             self.revoke_shortcuts()
-            generation, last = self.last_used or (None, side)
+            if self.last_used is None:
+                self.follow_logs()
+            generation, last = self.last_used or _BEFORE_ALL_LOGS
             if generation == log_generation():
                 both, runs = 1 << side | 1 << last, self.spans.runs(start, stop)
                 held = sum(run.nbytes for run in runs if run.holders & both == both)

@@ -171,23 +171,9 @@ class Loans:
         over = self.over(start, stop)
         return [each for each in over if each.kind is not BORROW and sides >> each.side & 1]
 
-    def aliases(self, start: int, stop: int, sides: int = -1) -> list[Loan]:
-        """Return those of the `writers` whose end will be known."""
-        return [each for each in self.writers(start, stop, sides) if not each.exposed]
-
     def of(self, side: int) -> list[Loan]:
         """Return all of a side."""
         return [each for each in list(self.live) if each.side == side]
-
-    @property
-    def idle(self) -> bool:
-        """Whether there is nothing to remember."""
-        return not (self.live or self.foreign or self.ended)
-
-    @property
-    def may_be_written(self) -> bool:
-        """Whether anything may write at any moment."""
-        return any(each.kind is not BORROW for each in list(self.live))
 
     def holder_in(self, side: Side, start: int, stop: int) -> str:
         """Describe what keeps a range of a side where it is; empty if it can leave."""
@@ -322,7 +308,8 @@ def require_announced(
     loans: Loans, announced: Collection[set[Loan]], start: int, stop: int, stale: int = -1
 ) -> None:
     """Raise `Unannounced` if aliases of stale sides that no warning has named overlap a range."""
-    unannounced = set(loans.aliases(start, stop, stale)).difference(*announced)
+    aliases = {each for each in loans.writers(start, stop, stale) if not each.exposed}
+    unannounced = aliases.difference(*announced)
     if unannounced:
         raise Unannounced(unannounced)
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
-from syncblob._weak_list import WeakList
+from syncblob._weak_list import WeakTable
 from syncblob.devices import HOST
 from syncblob.devices.base import WRITERS
 
@@ -153,7 +153,7 @@ if hasattr(os, "register_at_fork"):
 searches: list[int] = [0]
 
 # The Blobs that may keep arrays over buffers of accelerators.
-keepers: WeakList = WeakList()
+keepers: WeakTable = WeakTable()
 
 
 def let_go(gone: Collection[Window]) -> None:

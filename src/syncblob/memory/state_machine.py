@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import enum
 from bisect import bisect_left, bisect_right
+from dataclasses import dataclass, field
 from functools import lru_cache, reduce
 from operator import and_, or_
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -41,6 +42,7 @@ class Run(NamedTuple):
         return self.stop - self.start
 
 
+@dataclass(init=False, repr=False, slots=True, unsafe_hash=True)
 class Spans:
     """A map of bytes to holders: sorted spans, by their ends. Adjacent ones differ in holders.
 
@@ -48,14 +50,17 @@ class Spans:
     because an empty memory has a head too.
     """
 
-    __slots__ = ("ends", "holders", "nbytes", "uniform")
+    ends: tuple[int, ...]
+    holders: tuple[int, ...]
+    nbytes: int = field(compare=False)
+    # The holders of every byte; None if they differ.
+    uniform: int | None = field(compare=False)
 
     def __init__(self, ends: tuple[int, ...], holders: tuple[int, ...]) -> None:
-        self.ends: tuple[int, ...] = ends
-        self.holders: tuple[int, ...] = holders
-        self.nbytes: int = ends[-1]
-        # The holders of every byte; None if they differ.
-        self.uniform: int | None = holders[0] if len(holders) == 1 else None
+        self.ends = ends
+        self.holders = holders
+        self.nbytes = ends[-1]
+        self.uniform = holders[0] if len(holders) == 1 else None
 
     @staticmethod
     @lru_cache(maxsize=256)
@@ -94,15 +99,15 @@ class Spans:
         index = bisect_right(self.ends, place)
         return self.ends[index - 1] if index else 0, self.ends[index]
 
-    def runs(self, start: int, stop: int) -> Iterator[Run]:
-        """Yield the spans of a range, clipped to it. An empty range has none."""
+    def runs(self, start: int, stop: int) -> list[Run]:
+        """Return the spans of a range, clipped to it. An empty range has none."""
         if start >= stop:
-            return
+            return []
         first, last = self._indices(start, stop)
-        for index in range(first, last + 1):
-            end = min(self.ends[index], stop)
-            yield Run(start, end, self.holders[index])
-            start = end
+        if first == last:
+            return [Run(start, stop, self.holders[first])]
+        stops = [*self.ends[first:last], stop]
+        return [*map(Run, [start, *stops], stops, self.holders[first : last + 1])]
 
     def lacking(self, start: int, stop: int, holder: int) -> list[Run]:
         """Return the runs of a range that a side, as a bit mask, does not hold."""
@@ -150,7 +155,7 @@ class Spans:
     def changed(self, start: int, stop: int, change: Callable[[int], int]) -> Spans:
         """Return a map with the result of a function of its holders for each run of a range."""
         runs = self.runs(start, stop)
-        return self.replaced(run._replace(holders=change(run.holders)) for run in runs)
+        return self.replaced(Run(run.start, run.stop, change(run.holders)) for run in runs)
 
     def _indices(self, start: int, stop: int) -> tuple[int, int]:
         """Return the indices of the first and the last span of a range."""
@@ -161,22 +166,10 @@ class Spans:
         first = bisect_right(ends, start, 0, top)
         return first, first if stop <= ends[first] else bisect_left(ends, stop, first, top)
 
-    def __eq__(self, other: object) -> bool:
-        """Compare span by span."""
-        if not isinstance(other, Spans):
-            return NotImplemented
-        return self.ends == other.ends and self.holders == other.holders
-
-    def __hash__(self) -> int:
-        """Hash all spans."""
-        return hash((self.ends, self.holders))
-
     def __repr__(self) -> str:
         """Show the spans."""
-        spans = ", ".join(
-            f"{run.start}:{run.stop}={run.holders}" for run in self.runs(0, self.nbytes)
-        )
-        return f"Spans({spans or f'0:0={self.holders[0]}'})"
+        runs = self.runs(0, self.nbytes) or [Run(0, 0, self.holders[0])]
+        return f"Spans({', '.join([f'{start}:{stop}={held}' for start, stop, held in runs])})"
 
 
 # --- the table ------------------------------------------------------------------------------------
@@ -295,7 +288,7 @@ def plan_access(
                     reached[sides] = Spans.covering(spans.nbytes, ranges)
             runs += _after_copy(run, holder, reached[holder], reached[run.holders])
         else:
-            runs.append(run._replace(holders=holders))
+            runs.append(Run(run.start, run.stop, holders))
     return pieces, runs
 
 

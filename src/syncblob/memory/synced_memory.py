@@ -17,7 +17,7 @@ from syncblob.arrays.native import buffer_of
 from syncblob.devices import Device, Side
 from syncblob.memory.accesses import acquire, alias, borrow, export_watched, note_alias
 from syncblob.memory.buffers import Window
-from syncblob.memory.changes import adopt, finish_write
+from syncblob.memory.changes import adopt, take
 from syncblob.memory.copies import gather, pull, push, push_from_host
 from syncblob.memory.ledger import Ledger, Shortcut
 from syncblob.memory.loans import announcing
@@ -340,18 +340,24 @@ class SyncedMemory(Ledger):
 
         acquire(self, side, access, layout, reason, fill)
 
-    def finish_write(self, side: Side, layout: Layout, reason: str, array: Any) -> bool:
-        """Finish a write of one side, made through an array of `array`.
+    def finish_write(
+        self, side: Side, layout: Layout, reason: str, array: Any | None = None
+    ) -> bool:
+        """Record that work which may have written into a range of one side has ended.
 
-        Returns False if the array is given and its buffer has left the memory meanwhile, by an
-        eviction or for a larger window. Then the caller has to write again.
+        What others have copied meanwhile may lack some of the writes. So what several sides hold is
+        this side's alone again. What another holds alone was written there since, and stays its
+        own, unless spans were ever joined: then this side gets the whole range.
+
+        Returns False if the array of `array` that was written is given and its buffer has left the
+        memory meanwhile, by an eviction or for a larger window. Then the caller has to write again.
         """
         with self.lock:
             if array is not None and array.size:
                 window = self.containing(side, *layout.reach)
                 if window is None or not self.home(side).overlap(array, window.array):
                     return False
-            finish_write(self, side, *layout.reach, reason)
+            take(self, side, *layout.reach, reason, everything=self.span_limit > 0)
         return True
 
     def lend(self, side: Side, access: Access, layout: Layout, reason: str) -> Any:

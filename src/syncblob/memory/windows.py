@@ -34,7 +34,7 @@ _WHOLE = 1 << 20
 # If windows would be more than this share of a memory, it gets one buffer, too.
 _MOST = 0.5
 
-_NBYTES = operator.attrgetter("nbytes")
+_NBYTES = operator.attrgetter("array.nbytes")
 
 # Plans a copy that counts, whatever other threads have begun: they wait for the lock.
 _plan_copy = partial(plan)

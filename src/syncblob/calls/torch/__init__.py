@@ -4,6 +4,14 @@ A function runs on the device of the tensors among its arguments: a CUDA device 
 tensors it runs on the Blobs' device; torch has no simulated device, so that counts as the host.
 Inputs take the const path, written arguments the mutable path, and a fully overwritten `out` causes
 no transfer.
+
+| where | what |
+| --- | --- |
+| `plans.rule_of` | which arguments a function writes |
+| `make_call._write` | a call that writes what lies ready on the host; `_read` writes nothing |
+| `make_call.Call` | all other calls: `_written_tensor`, `_read_tensor` |
+| `tensors.home_of_tensors` | on which device a call runs |
+| `make_call.give` | what a call returns: tensors, or aliases of operands |
 """
 
 from syncblob.calls.torch.blob_parameters import BlobParameter, parameter_over, put_over

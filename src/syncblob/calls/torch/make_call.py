@@ -19,7 +19,7 @@ import torch.utils._python_dispatch as _modes
 
 from syncblob.blob.core import GPU_DATA, HOST_DATA, BlobCore
 from syncblob.calls.engine import Cache, plans_by_function
-from syncblob.calls.nested import NESTED, instances, replaced
+from syncblob.calls.nested import NESTED, instances, replace_instances
 from syncblob.calls.results import forgets_newest, overwrite
 from syncblob.calls.torch import tensors as over
 from syncblob.calls.torch.plans import Plan, Rule, rule_of
@@ -48,6 +48,7 @@ _transformation: Callable[[], object] = torch._C._functorch.peek_interpreter_sta
 _CPU = torch.device("cpu")
 
 _PLAIN: tuple[Any, ...] = (list, tuple)
+_INTEGERS = {int}
 
 # A Blob, and the loan that a reading function got.
 Lent = tuple[BlobCore, Loan]
@@ -147,8 +148,8 @@ def _write(plan: Plan, values: Sequence[Any]) -> Any:
     special = supervisors or _modes._is_in_torch_dispatch_mode
     if _transformation() is not None or (special and not _may_run_on_host(plan, values)):
         return _begin(plan, values)
-    ((n, whole),) = plan.written.items()
-    x = values[n]
+    n: Any = plan.target
+    x, whole = values[n], plan.written[n]
     layout: Any = None
     strides = None
     if not isinstance(x, BlobCore):
@@ -213,11 +214,11 @@ def _lend(
                 items[n] = written
             else:
                 return False
-        elif isinstance(x, NESTED) and {*map(type, x)} != {int}:
+        elif isinstance(x, NESTED) and {*map(type, x)} != _INTEGERS:
             inner, kind = [*x], type(x)
             if kind not in _PLAIN or not _lend(plan, inner, range(len(x)), lent, target, place):
                 return False
-            items[n] = kind(inner)
+            items[n] = inner if kind is list else tuple(inner)
         elif isinstance(x, torch.Tensor) and (
             place
             or x.is_cuda
@@ -310,15 +311,15 @@ class Call:
         for n in plan.shape_only:
             operands[n] = over.empty(operands[n].layout, self._home.device.torch)
         for n in plan.read:
-            operands[n] = replaced(operands[n], BlobCore, self._read_tensor)
+            operands[n] = replace_instances(operands[n], BlobCore, self._read_tensor)
         # Last, because inputs must be on this side before their memory is written.
         for n, whole in plan.written.items():
             write = partial(self._written_tensor, whole=whole)
-            operands[n] = replaced(operands[n], BlobCore, write)
+            operands[n] = replace_instances(operands[n], BlobCore, write)
         written = [*instances([operands[n] for n in plan.written], torch.Tensor)]
         clear = partial(over.clear_of, others=written)
         for n in {*plan.read} - plan.written.keys() if written else ():
-            operands[n] = replaced(operands[n], torch.Tensor, clear)
+            operands[n] = replace_instances(operands[n], torch.Tensor, clear)
         if isinstance(self._home, CudaBackend):
             self._home.order.join()
 
@@ -328,7 +329,7 @@ class Call:
         overlapped = any(y.memory is memory and y.layout != layout for y in self._written)
         if not (self._recorded or layout.reversed_axes or overlapped):
             return self._loan(x).tensor
-        return self._copied(x, late=False)
+        return self._copy_of(x, late=False)
 
     def _loan(self, x: BlobCore) -> Loan:
         """Return the loan of a Blob, which it keeps unless a tensor of its memory is written."""
@@ -346,7 +347,7 @@ class Call:
         self._read[id(memory), layout] = x, loan
         return loan
 
-    def _copied(self, x: BlobCore, *, late: bool) -> torch.Tensor:
+    def _copy_of(self, x: BlobCore, *, late: bool) -> torch.Tensor:
         """Return a tensor over a copy of a Blob: the same one for the same Blob."""
         key = id(x.memory), x.layout, late
         if key in self._copies:
@@ -375,7 +376,7 @@ class Call:
             self._copies[id(memory), layout, True] = x, tensor
             return tensor
         if layout.reversed_axes or self._recorded:
-            return self._copied(x, late=True)
+            return self._copy_of(x, late=True)
         known = self._read.pop((id(memory), layout), None)
         if known is None:
             tensor = over.alias_over(x, self._home, HOST_DATA, name)
@@ -401,7 +402,7 @@ class Call:
         for x, tensor, place in self._direct:
             _require_place(plan.name, x, tensor, place)
 
-        def delivered(tensor: torch.Tensor) -> torch.Tensor:
+        def deliver(tensor: torch.Tensor) -> torch.Tensor:
             x, _ = changed.get(id(tensor), (None, None))
             # A recorded one has a graph.
             if x is None or x.layout.reversed_axes or tensor.requires_grad:
@@ -411,7 +412,7 @@ class Call:
         # Within torch.func, it would refuse to write them.
         with torch._C._DisableFuncTorch():
             self._write_back(changed.values())
-            result = replaced(result, torch.Tensor, delivered)
+            result = replace_instances(result, torch.Tensor, deliver)
         if isinstance(home, CudaBackend) and home.order.torch_captures():
             # The graph will write them again, and nobody says when.
             for x in self._written:
@@ -496,7 +497,7 @@ def give(result: Any, lent: Sequence[Lent], home: Home, plan: Plan) -> Any:
             x.require_writable(plan.name)
             become_alias(x, loan)
 
-    def tracked(tensor: torch.Tensor) -> torch.Tensor:
+    def track(tensor: torch.Tensor) -> torch.Tensor:
         found = [(x, loan) for x, loan in lent if over.lies_in(tensor, loan.tensor)]
         # The loans of a Blob and of its first part have the same address.
         storage = over.storage_of(tensor)[0]
@@ -506,4 +507,4 @@ def give(result: Any, lent: Sequence[Lent], home: Home, plan: Plan) -> Any:
             become_alias(x, loan)
         return over.apart(tensor) if found and not writable else tensor
 
-    return replaced(result, torch.Tensor, tracked)
+    return replace_instances(result, torch.Tensor, track)

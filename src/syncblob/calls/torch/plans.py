@@ -81,6 +81,7 @@ class Plan:
             for i, name in enumerate(given)
             if name in targets and kinds[i] is not NoneType
         }
+        self.target: int | None = next(iter(self.written), None)
         blobs, tensors, nested = (
             [i for i, kind in enumerate(kinds) if isinstance(kind, type) and issubclass(kind, each)]
             for each in (BlobCore, torch.Tensor, NESTED)

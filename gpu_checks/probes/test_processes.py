@@ -48,6 +48,8 @@ def test_the_child_of_a_fork_refuses_the_device_and_the_parent_is_as_it_was(work
     assert in_child(same.gpu_data) == "refused"
     assert in_child(lambda: Blob(3, device="cuda:0").gpu_data()) == "refused"
     assert in_child(lambda: f"{same.cpu_data()[0]} {Blob(3).tolist()}") == "4.0 [0.0, 0.0, 0.0]"
+    # New memory of the host is not page-locked there.
+    assert in_child(lambda: Blob(70_000, device="cuda:0").cpu_data().size) == "70000"
     for blob, value in ((newest, 3.0), (same, 4.0), (pushed, 6.0)):
         assert set(blob.tolist()) == {value}
 

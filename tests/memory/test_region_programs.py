@@ -1305,7 +1305,7 @@ class WindowProgram(Program):
                     continue
                 side = real.side_of(accelerator(self.places[loan.side]))
                 first, last = loan.hull.start * ITEMSIZE, loan.hull.stop * ITEMSIZE
-                window = real.containing(side, first, last)
+                window = real.window_over(side, first, last)
                 if self.windows.setdefault(loan, window) is not window:
                     loan.writeable = False
             self.end(loan for loan in memory.borrows if not loan.writeable)

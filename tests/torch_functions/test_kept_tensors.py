@@ -127,8 +127,8 @@ def test_a_view_is_an_alias(view):
     for count in (1, 2):
         result = view(blob)
         (lease,) = blob.memory.loans.of(0)
-        assert lease.described().startswith("a tensor alias")
-        assert __file__ in lease.described()
+        assert lease.description().startswith("a tensor alias")
+        assert __file__ in lease.description()
         result.add_(1)
         assert torch.clone(blob)[0].tolist() == (values()[0] + count).tolist()
         del result

@@ -482,7 +482,7 @@ class BlobCore:
             return True
         layout, side = self.layout, held.side_of(home)
         with held.lock:
-            buffer = held.containing(side, *layout.reach)
+            buffer = held.window_over(side, *layout.reach)
             known = self.raw_array is array and self.shortcut.buffer is buffer
             return held.finish_write(side, layout, reason, None if known else array)
 
@@ -711,7 +711,7 @@ class BlobCore:
                 return array
             with memory.lock:
                 # Beside an alias of another side, no shortcut allows a write.
-                current = memory.containing(side, *layout.reach) is kept.shortcut.buffer
+                current = memory.window_over(side, *layout.reach) is kept.shortcut.buffer
                 alone = memory.is_alone(side, *layout.reach)
                 if current and alone and memory.loans is loans:
                     return array

@@ -189,7 +189,7 @@ def _describe_loan(memory: SyncedMemory, side: Side, loan: Loan) -> tuple[int, i
         return _LABELS.index("exposed"), start, stop, text
     alike = memory.alike(side)
     lacking = sum(run.nbytes for run in memory.spans.lacking(start, stop, alike))
-    text = f"{loan.described()}{where}{'; read-only' if loan.revoked else ''}"
+    text = f"{loan.description()}{where}{'; read-only' if loan.revoked else ''}"
     if lacking:
         noted = getattr(loan, "ended", None)
         since = "" if noted is None else f" since {_access_of(noted)}"

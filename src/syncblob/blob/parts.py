@@ -80,7 +80,7 @@ def _walk_views(blob: BlobCore, views: Sequence[Any]) -> Iterator[Any]:
             if following is not None:
                 view.prefetch()
                 # Keep an array over this part, so that it is not evicted for the next one.
-                held = memory.containing(blob.side, *of)
+                held = memory.window_over(blob.side, *of)
                 # No single window contains a part that came to the device in pieces.
                 seen = (
                     view.array_in(blob.home, CONST, "parts")

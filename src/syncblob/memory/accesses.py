@@ -177,7 +177,7 @@ def export_watched(
         # Borrows or aliases may write here legitimately, so a difference proves nothing. No bytes
         # overlap an eviction, which could not end their watch.
         return array
-    watch = ledger.watch = ledger.watch or Watch(ledger.lock, ledger.containing)
+    watch = ledger.watch = ledger.watch or Watch(ledger.lock, ledger.window_over)
     # The access may have renewed them.
     ledger.revoke_shortcuts()
     watch.add(owner if target is None else target, kind, side, layout.start, layout.stop)

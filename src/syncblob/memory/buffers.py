@@ -206,7 +206,7 @@ class Buffers:
         first = bisect_left(windows, start, key=_START)
         return [*windows[first : bisect_right(windows, stop, key=_STOP)]]
 
-    def containing(self, side: int, start: int, stop: int) -> Window | None:
+    def window_over(self, side: int, start: int, stop: int) -> Window | None:
         """Return the window of a side that contains a range; None if none does."""
         return self.whole[side] or find_window(self.parts.get(side, ()), start, stop)
 
@@ -293,7 +293,7 @@ class Buffers:
         self.add_side(accelerator)
         return buffer
 
-    def described(self, layout: Layout | None = None) -> str:
+    def description(self, layout: Layout | None = None) -> str:
         """Describe the Blob of this memory that has a layout, for messages."""
         name = f" {self.name!r}" if self.name else ""
         if layout is None:
@@ -316,8 +316,8 @@ class Buffers:
         )
         extend(
             error,
-            f"{reason} needs {human_bytes(nbytes)} on {home.device} for {self.described(layout)}, "
-            f"at {user_line().describe()}; {delete if home.can_hold(nbytes) else ''}work on parts "
+            f"{reason} needs {human_bytes(nbytes)} on {home.device} for "
+            f"{self.description(layout)}, at {user_line().describe()}; {delete if home.can_hold(nbytes) else ''}work on parts "
             "of it, as Blob.parts() does",
         )
 

@@ -114,7 +114,7 @@ def plan(
         # Check again: an alias may have been made since.
         require_announced(loans, announced, start, stop, ~ledger.alike(side))
     new, part = ledger.whole[side] is None, stop - start < nbytes
-    window = side and new and ledger.containing(side, start, stop)
+    window = side and new and ledger.window_over(side, start, stop)
     # Of the whole memory only: a part may have been left by an eviction.
     initial = before.uniform == 0 and ledger.source is None and not window
     pieces: Sequence[Run] = ()
@@ -330,7 +330,7 @@ def _prepare(
             because = None
             if open_logs and not writes and loans.live:
                 beside = loans.writers(low, high, 1 << origin)
-                because = beside[0].described if beside else None
+                because = beside[0].description if beside else None
             ledger.bring(origin, side, window, low, high, reason, because)
         else:
             ledger.fill(ledger.source, side, window, low, high, reason)

@@ -49,7 +49,7 @@ def gather(ledger: Ledger, side: Side, layout: Layout, reason: str) -> Any:  # n
         ledger.share(side)
         ledger.meet(side, *reach)
     mine = ledger.alike(side)
-    own = ledger.containing(side, *reach) if spans.common(*reach) & mine else None
+    own = ledger.window_over(side, *reach) if spans.common(*reach) & mine else None
     if own is not None:
         ledger.await_uploads(side, CONST, *reach)
         ledger.finish_others(side, *reach)
@@ -74,7 +74,7 @@ def gather(ledger: Ledger, side: Side, layout: Layout, reason: str) -> Any:  # n
             ledger.move(origin, side, contents, place, part.start, reason)
         elif held:
             ledger.finish_others(side, *reach)
-            window: Any = ledger.containing(side, *reach)
+            window: Any = ledger.window_over(side, *reach)
             array = window.view(home, part, writable=False, own=True)
             c_order = Layout.c_order(part.shape, part.dtype)
             home.compute(operator.setitem, home.view(place, c_order, writable=True), ..., array)
@@ -122,7 +122,7 @@ def _parts(layout: Layout, ledger: Ledger, offset: int) -> Iterator[tuple[int, L
 def _dense_bytes(ledger: Ledger, side: Side, part: Layout) -> Any:
     """Return the elements of a part of one side as gapless bytes; a copy if it has gaps."""
     home = ledger.home(side)
-    window: Any = ledger.containing(side, part.start, part.stop)
+    window: Any = ledger.window_over(side, part.start, part.stop)
     array = window.view(home, part, writable=False, own=True)
     if isinstance(home, Accelerator) and not part.contiguous:
         # The gathering copy comes before the download, so it must wait for other work itself.

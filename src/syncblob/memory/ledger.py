@@ -267,7 +267,7 @@ class Ledger(Buffers):
             part = buffer is None or self.spans.uniform is None
             start, stop = (layout.start, layout.stop) if part else (0, self.spans.nbytes)
             if buffer is None:
-                buffer = self.containing(side, start, stop)
+                buffer = self.window_over(side, start, stop)
                 if buffer is None:
                     # No window contains the range, or another thread has evicted the buffer.
                     return None
@@ -285,7 +285,7 @@ class Ledger(Buffers):
     def newest(self, side: Side, layout: Layout) -> Window | None:
         """Return a side's window if a const access may read it as it is, else None."""
         spans, reach = self.spans, layout.reach
-        window = self.containing(side, *reach) if self.usable(side, *reach)[0] else None
+        window = self.window_over(side, *reach) if self.usable(side, *reach)[0] else None
         if side:
             self.last_search = searches[0]
         # Another thread may have evicted the side since, and made another buffer.
@@ -481,5 +481,5 @@ class Ledger(Buffers):
         """Refuse all accesses from now on: another thread held the lock during a fork."""
         self.revoke_shortcuts()
         # With a watch, every access takes the lock.
-        self.watch = Watch(self.lock, self.containing)
+        self.watch = Watch(self.lock, self.window_over)
         self.lock = LostLock()  # type: ignore[assignment]  # stands in for the lock

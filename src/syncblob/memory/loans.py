@@ -92,7 +92,7 @@ class Loan(Reference):
         """Return the kind of an alias, its consumer and its side."""
         return f"a {self.kind} alias{self.place.consumer} of the {self.side.name.lower()} side"
 
-    def described(self) -> str:
+    def description(self) -> str:
         """Describe it, with the line that made it."""
         line = self.place.line.describe()
         if self.exposed:
@@ -146,7 +146,7 @@ class Loans:
         index = self.index
         if index is not None:
             index.add(loan)
-            if index.outgrown(len(self.live)):
+            if index.is_outgrown(len(self.live)):
                 # Most of it is dead. The next search makes another one.
                 self.index = None
         return loan
@@ -156,7 +156,7 @@ class Loans:
         live, index = self.live, self.index
         if len(live) <= _FEW:
             return [each for each in list(live) if each.start < stop and start < each.stop]
-        if index is None or not index.filled or index.outgrown(len(live)):
+        if index is None or not index.filled or index.is_outgrown(len(live)):
             index = self.index = _Index()
             for loan in list(live):
                 index.add(loan)
@@ -178,7 +178,7 @@ class Loans:
     def holder_in(self, side: Side, start: int, stop: int) -> str:
         """Describe what keeps a range of a side where it is; empty if it can leave."""
         for writer in self.writers(start, stop, 1 << side):
-            return writer.described()
+            return writer.description()
         where = f"the {side.name.lower()} side, which is an adopted array or shared memory"
         return where if self.foreign >> side & 1 else ""
 
@@ -268,7 +268,7 @@ class _Index:
         self.count: int = 0
         self.levels: dict[int, dict[int, set[Loan]]] = {}
 
-    def outgrown(self, living: int) -> bool:
+    def is_outgrown(self, living: int) -> bool:
         """Return whether most of its loans are dead, given the number of those alive."""
         return self.count > 2 * living + _FEW
 
@@ -343,7 +343,7 @@ def announce(action: str, stale: set[Loan], announced: list[set[Loan]]) -> None:
         it, they, one = "it", "it", "a new one"
     else:
         named = sorted(stale, key=lambda alias: (alias.side, alias.start))[:_NAMED_AT_MOST]
-        described = "; ".join(alias.described() for alias in named)
+        described = "; ".join(alias.description() for alias in named)
         more = f"; and {len(stale) - len(named)} more" if len(stale) > len(named) else ""
         made = f"{len(stale)} aliases stale ({described}{more})"
         it, they, one = "them", "they", "new ones"

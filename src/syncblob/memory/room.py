@@ -384,7 +384,7 @@ def rows(home: Accelerator, reason: str = "") -> list[MemoryRow]:
                 over = each.start < stop and start < each.stop
                 if over and each.map_after.any(each.start, each.stop) & mine:
                     line = each.place.line
-            blob = f"{ledger.described()}{part}"
+            blob = f"{ledger.description()}{part}"
             found.append(MemoryRow(home.device, window.nbytes, blob, holder, line))
     return sorted(found, key=lambda row: -row.nbytes)
 

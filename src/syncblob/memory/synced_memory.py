@@ -305,7 +305,7 @@ class SyncedMemory(Ledger):
         if not side or window is self.whole[side]:
             return True
         with self.lock:
-            return self.containing(side, *layout.reach) is window
+            return self.window_over(side, *layout.reach) is window
 
     def acquire(self, side: Side, access: Access, layout: Layout, reason: str) -> Any:
         """Prepare one side for an access, as `array` does, and return its window."""
@@ -354,7 +354,7 @@ class SyncedMemory(Ledger):
         """
         with self.lock:
             if array is not None and array.size:
-                window = self.containing(side, *layout.reach)
+                window = self.window_over(side, *layout.reach)
                 if window is None or not self.home(side).overlap(array, window.array):
                     return False
             take(self, side, *layout.reach, reason, everything=self.span_limit > 0)
@@ -407,7 +407,7 @@ class SyncedMemory(Ledger):
             start, stop = layout.reach
             with self.lock:
                 # Another thread may have used the memory since, or replaced the window.
-                there: Any = self.containing(side, start, stop)
+                there: Any = self.window_over(side, start, stop)
                 if there is not window or not self.is_alone(side, start, stop):
                     continue
                 self.compare_watch(side, start, stop, writes=True)
@@ -426,7 +426,7 @@ class SyncedMemory(Ledger):
 
     def _in_room(self, side: Side, reason: str, function: Callable[..., Any], *args: Any) -> Any:
         """Call a function of the ledger under its lock, as long as evictions make room."""
-        return in_room(self.home(side), reason, MemoryError, _locked, self, function, *args)
+        return in_room(self.home(side), reason, MemoryError, _with_lock, self, function, *args)
 
     def elements(self, side: Side, layout: Layout, reason: str) -> Any:
         """Return an array of elements on one side, for the caller to copy at once.
@@ -479,7 +479,7 @@ class SyncedMemory(Ledger):
         return f"<SyncedMemory: {self.nbytes} bytes, {self.head.name}, device={self.device}>"
 
 
-def _locked(ledger: Ledger, function: Callable[..., Any], *args: Any) -> Any:
+def _with_lock(ledger: Ledger, function: Callable[..., Any], *args: Any) -> Any:
     with ledger.lock:
         return function(ledger, *args)
 

@@ -55,7 +55,7 @@ def provide(
     What another side of the same space has is the window, too.
     """
     home = ledger.home(side)
-    found = ledger.containing(side, *reach)
+    found = ledger.window_over(side, *reach)
     if found is None and home.shared:
         found = ledger.share(side)
     if found is not None or not side or ledger.moving or not divisible(ledger, home):
@@ -94,7 +94,7 @@ def _plan_growth(
     start, stop, replaced = _union(ledger, side, start, stop)
     # Other threads write without the lock. The shortcuts are revoked, so that none begins to.
     if replaced and is_written_elsewhere(ledger):
-        raise NotNowError(f"another thread is using {ledger.described()}")
+        raise NotNowError(f"another thread is using {ledger.description()}")
     action = f"be moved into a buffer of bytes {start} to {stop}"
     remedy = "delete it first, or make it when the accelerator has room for the whole Blob"
     _require_free(ledger, side, replaced, action, remedy)
@@ -138,7 +138,7 @@ def _require_free(
         holder = holder_of(ledger, side, window)
         if holder:
             raise BufferError(
-                f"bytes {window.start} to {window.stop} of {ledger.described()} cannot {action}, "
+                f"bytes {window.start} to {window.stop} of {ledger.description()} cannot {action}, "
                 f"because of {holder}; {remedy}"
             )
 
@@ -175,7 +175,7 @@ def free(
     if pinned or are_written(windows):
         raise BufferError(
             "another thread, or an operation that this one interrupts, is using "
-            f"{ledger.described()}"
+            f"{ledger.description()}"
         )
     ledger.await_uploads(Side.HOST, MUTABLE, *reach)
     remedy = "delete the alias, or use a copy, as of blob.copy(), which can leave"

@@ -110,12 +110,12 @@ class Check(Reference):
 class Watch:
     """The const exports of one memory that are checked. For use under its lock."""
 
-    __slots__ = ("__weakref__", "_checks", "_containing", "_lock")
+    __slots__ = ("__weakref__", "_checks", "_lock", "_window_over")
 
-    def __init__(self, lock: threading.RLock, containing: Callable[..., Any]) -> None:
+    def __init__(self, lock: threading.RLock, window_over: Callable[..., Any]) -> None:
         self._lock = lock
         # Returns the window of a side that contains a range.
-        self._containing = containing
+        self._window_over = window_over
         self._checks: list[Check] = []
         _watches.add(self)
 
@@ -173,7 +173,7 @@ class Watch:
         """Renew the checksum of an export, and return whether it has changed."""
         import zlib  # only for debugging
 
-        window: Any = self._containing(check.side, check.start, check.stop)
+        window: Any = self._window_over(check.side, check.start, check.stop)
         part = window.part(check.start, check.stop)
         array: np.ndarray[Any, Any] = part if isinstance(part, np.ndarray) else part.get()
         before, check.checksum = check.checksum, zlib.crc32(array.data)

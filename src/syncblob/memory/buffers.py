@@ -317,8 +317,8 @@ class Buffers:
         extend(
             error,
             f"{reason} needs {human_bytes(nbytes)} on {home.device} for "
-            f"{self.description(layout)}, at {user_line().describe()}; {delete if home.can_hold(nbytes) else ''}work on parts "
-            "of it, as Blob.parts() does",
+            f"{self.description(layout)}, at {user_line().describe()}; "
+            f"{delete if home.can_hold(nbytes) else ''}work on parts of it, as Blob.parts() does",
         )
 
     def copying(

@@ -138,6 +138,16 @@ def test_a_blob_larger_than_the_device_is_written(room, write):
     assert np.array_equal(np.asarray(blob.on("cpu")), values)
 
 
+def test_what_is_written_in_parts_needs_room_for_a_part_of_each_operand(room):
+    first, second = blob_of(NUMBERS), blob_of(NUMBERS)
+    # For a part of eight numbers of each.
+    room.capacity = 64
+    with record_transfers() as log:
+        first += second
+    assert log.uploaded_bytes == 2 * NBYTES
+    assert first.on("cpu").tolist() == (2 * NUMBERS).tolist()
+
+
 def test_without_room_for_small_parts_nothing_is_written(room):
     blob, room.capacity = blob_of(NUMBERS), 3
     with pytest.raises(MemoryError, match=r"shape \(1,\)"):

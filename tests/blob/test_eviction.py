@@ -140,6 +140,30 @@ def test_what_is_refused(act, error, message):
 # --- by hand --------------------------------------------------------------------------------------
 
 
+def test_a_failed_upload_is_not_of_the_operation_that_needs_room(two):
+    first, second, third = (Blob(COUNT, "int32", device=LIMITED) for _ in range(3))
+    for blob in (first, second, third):
+        blob.mutable_cpu_data()[...] = 7
+    second.gpu_data()
+    with two.failing(transfer=1):
+        first.async_gpu_push()
+        two.synchronize()
+    assert third.gpu_data().tolist() == [7] * COUNT
+
+
+@pytest.mark.usefixtures("two")
+def test_what_verified_const_watches_stays():
+    third = Blob(COUNT, "int32", device=LIMITED)
+    third.mutable_cpu_data()[...] = 3
+    first, second = filled(1), filled(2)
+    with syncblob.verified_const(), record_transfers() as log:
+        seen = [np.from_dlpack(blob.gpu.const) for blob in (first, second)]
+        with pytest.raises(MemoryError, match="Blob of 256 bytes"):
+            third.gpu_data()
+    assert not (log.uploads or log.downloads)
+    assert [array[0] for array in seen] == [1, 2]
+
+
 @pytest.mark.parametrize("side", ["cpu", "gpu"])
 @pytest.mark.usefixtures("simulated")
 def test_what_only_one_side_holds_moves_to_the_other(side):

@@ -147,6 +147,7 @@ def _give_operators(kind, machine):
     for name, convert in (("float", float), ("int", int), ("bool", bool), ("complex", complex)):
         setattr(kind, f"__{name}__", lambda self, convert=convert: convert(self.get().item()))
     kind.__array_ufunc__ = _ufunc(machine)
+    kind.__array_function__ = _function(machine)
     kind.__len__ = lambda self: self.shape[0]
     kind.__iter__ = lambda self: (self[i] for i in range(self.shape[0]))
     kind.set = _set
@@ -163,6 +164,14 @@ def _ufunc(machine):
             keywords["out"] = _to_numpy(out)
         result = getattr(ufunc, how)(*map(_to_numpy, inputs), **keywords)
         return _from_numpy(result) if out is None else out[0] if len(out) == 1 else out
+
+    return method
+
+
+def _function(machine):
+    def method(self, function, kinds, args, keywords):
+        del self, kinds
+        return _computed(function, machine)(*args, **keywords)
 
     return method
 

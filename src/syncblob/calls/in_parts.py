@@ -5,17 +5,19 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from syncblob._dtypes import SCALARS
 from syncblob.blob.core import BlobCore
 from syncblob.blob.parts import free
 from syncblob.calls.make_call import make_call
-from syncblob.calls.tables import Key, Rules
 from syncblob.devices import HOST, Side
 from syncblob.memory import CONST, OVERWRITE, attempt, from_the_start, short_of
 from syncblob.memory.operations import NotNowError
 from syncblob.memory.windows import divisible
+
+if TYPE_CHECKING:
+    from syncblob.calls.tables import Key, Rules
 
 # The first number of parts, and the fewest elements of one.
 _PARTS, _LEAST = 8, 1 << 12
@@ -58,12 +60,15 @@ def _compute_in_parts(rules: Rules, operands: Sequence[Any]) -> Any:
             with suppress(BufferError):
                 free(x, side)
     flat = [x if type(x) in SCALARS else x.reshape(-1) for x in operands]
-    # What is written is computed beside it.
-    writes, apart = rules.check is not None, Rules(rules.name, rules.function, rules.native)
+    writes = rules.check is not None
 
     def compute(part: slice) -> tuple[Any, ...]:
         parts = [x if type(x) in SCALARS else x[part] for x in flat]
-        done = make_call(apart, like, dict(enumerate(parts)))
+        if writes:
+            # Beside the Blob, and there in place: a result would need room, too.
+            into[0][part] = parts[0]
+            parts[0] = into[0][part]
+        done = make_call(rules, like, dict(enumerate(parts)))
         return done if type(done) is tuple else (done,)
 
     dtypes = [like.dtype] if writes else [x.dtype for x in from_the_start(compute, slice(1))]
@@ -74,7 +79,7 @@ def _compute_in_parts(rules: Rules, operands: Sequence[Any]) -> Any:
         for target, values in zip(into, compute(part), strict=True):
             target[part] = values
 
-    _for_each_part(write, like.size)
+    _for_each_part(compute if writes else write, like.size)
     if not writes:
         return tuple(results) if len(results) > 1 else results[0]
     name = rules.function.__name__
@@ -108,7 +113,7 @@ def _can_divide(rules: Rules, operands: Sequence[Any]) -> bool:
     )
 
 
-def _for_each_part(compute: Callable[[slice], None], size: int) -> None:
+def _for_each_part(compute: Callable[[slice], object], size: int) -> None:
     """Call a function for each part of the elements, for smaller ones if memory is short."""
     step, start = max(size // _PARTS, 1), 0
     while start < size:

@@ -14,7 +14,7 @@ from syncblob._made_functions import name_made_functions
 from syncblob.blob.core import AnyBlob, BlobCore
 from syncblob.calls.engine import plans_by_function
 from syncblob.calls.numpy_protocols import FUNCTIONS
-from syncblob.calls.tables import Rules
+from syncblob.calls.tables import Rules, names_of
 
 if TYPE_CHECKING:
 
@@ -41,6 +41,8 @@ _AXES = frozenset({int, tuple, type(None)})
 
 def _method(function: Callable[..., Any], result: str) -> Any:
     plans = FUNCTIONS[function]
+    # NumPy's function finds out what is wrong with any other keyword.
+    known = {"axis"} if names_of(function).get(1) == "axis" else set()
 
     def method(self: Any, *args: Any, **options: Any) -> Any:
         match (*args, *options.values()):
@@ -48,7 +50,10 @@ def _method(function: Callable[..., Any], result: str) -> Any:
                 return plans[type(self)](self, self)
             case (x,) if type(x) in _AXES or type(x) is type(self):
                 kinds = type(self), type(x)
-                return plans[((*options,), *kinds) if options else kinds](self, self, x)
+                if not options:
+                    return plans[kinds](self, self, x)
+                if options.keys() == known:
+                    return plans[(*options,), *kinds](self, self, x)
         return function(self, *args, **options)
 
     method.__doc__ = f"Return {result}; see `numpy.{function.__name__}`."

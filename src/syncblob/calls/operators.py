@@ -32,7 +32,11 @@ if TYPE_CHECKING:
 
 
 def _of_one(kernel: Callable[..., Any], text: str) -> Any:
-    operator = plans_of_kernel(kernel)[BlobCore]
+    plans = plans_of_kernel(kernel)
+
+    def operator(self: Any) -> Any:
+        return plans[type(self)](self)
+
     operator.__doc__ = f"Return ``{text}``."
     return operator
 

@@ -65,7 +65,7 @@ class WeakTable(dict[int, Any]):
     """Weak references to objects, by their ids: for those that are added again and again.
 
     A dead reference stays until another object has the id, or until one is added when the number of
-    references has doubled. An object that is surely new may be put in directly, which prunes nothing.
+    references has doubled. A new object may be put in directly, which prunes nothing.
     """
 
     __slots__ = ("_limit",)

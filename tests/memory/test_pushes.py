@@ -10,6 +10,7 @@ from functools import partial
 import numpy as np
 import pytest
 from in_threads import in_threads
+from interrupt_points import at_each_place
 from made_blobs import filled, memory_on
 
 import syncblob
@@ -359,3 +360,26 @@ def test_a_push_is_waited_for_once(simulated, monkeypatch, use, fails):
             getattr(memory, use)()
     assert memory.uploads == ()
     assert memory.head is (Head.SYNCED if use == "gpu_data" and not fails else Head.HEAD_AT_CPU)
+
+
+@pytest.mark.parametrize("there", ["cpu", "simulated:0"])
+@at_each_place
+def test_a_copy_into_which_a_handler_comes_that_writes_elsewhere_loses_nothing(meanwhile, there):
+    blob = Blob(16, device="simulated:0")
+    blob.on("simulated:1").gpu_data()
+    blob.on(there)[...] = 1
+    newest = [1]
+
+    def handle():
+        with suppress(RuntimeError):
+            blob.on("simulated:1")[...] = 2
+            newest[0] = 2
+
+    def copy():
+        # It refuses if what it began to copy is old.
+        with suppress(RuntimeError):
+            blob.prefetch("cpu" if there != "cpu" else None)
+
+    meanwhile(copy, handle)
+    for device in ("cpu", "simulated:0", "simulated:1"):
+        assert np.asarray(blob.on(device).on("cpu")).tolist() == newest * 16

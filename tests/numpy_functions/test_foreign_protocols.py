@@ -8,7 +8,7 @@ import pytest
 from made_blobs import on
 
 from syncblob import Blob, TransferGuardError, no_transfers, record_transfers
-from syncblob.calls.nested import replaced
+from syncblob.calls.nested import replace_instances
 
 A = np.array([[1.5, -2.0, 4.0], [0.5, 8.0, -3.0]])
 MASK = np.array([[True, False, True], [False, True, True]])
@@ -37,12 +37,14 @@ class Doubled(np.lib.mixins.NDArrayOperatorsMixin):
     def __array_ufunc__(self, ufunc, method, *inputs, out=(), **kwargs):
         if not all(isinstance(x, (np.ndarray, float, Doubled)) for x in (*inputs, *out)):
             return NotImplemented
-        return getattr(ufunc, method)(*replaced(inputs, Doubled, Doubled.doubled), **kwargs)
+        return getattr(ufunc, method)(
+            *replace_instances(inputs, Doubled, Doubled.doubled), **kwargs
+        )
 
     def __array_function__(self, func, types, args, kwargs):
         if not all(issubclass(kind, (np.ndarray, Doubled)) for kind in types):
             return NotImplemented
-        args, kwargs = replaced((args, kwargs), Doubled, Doubled.doubled)
+        args, kwargs = replace_instances((args, kwargs), Doubled, Doubled.doubled)
         return Doubled(func(*args, **kwargs))
 
     def doubled(self):
@@ -153,7 +155,7 @@ def test_functions_give_who_declines_a_const_array(function, device):
         def __array_function__(self, func, types, args, kwargs):
             answer = super().__array_function__(func, types, args, kwargs)
             if answer is not NotImplemented:
-                replaced((args, kwargs), np.ndarray, seen.append)
+                replace_instances((args, kwargs), np.ndarray, seen.append)
             return answer
 
     blob = on(device, A)

@@ -204,6 +204,11 @@ def _plan_push(  # a copy
     writers = ledger.loans.writers(start, stop, 1 << side | 1 << target)
     reach = [Run(each.start, each.stop, -1) for each in writers]
     lacking, runs = plan_access(before, target, CONST, start, stop, writers=reach)
+    if any(piece.holders and not piece.holders >> side & 1 for piece in lacking):
+        # A signal handler has written on a third side since the caller looked.
+        raise RuntimeError(
+            "this memory was used elsewhere while an asynchronous copy of it began; try again"
+        )
     after = before.replaced(runs if before.nbytes else [Run(0, 0, before.holders[0] | 1 << target)])
     ranges = [piece[:2] for piece in lacking] if before.nbytes else [(0, 0)]
     change = target, before, after, start, stop, lacking, "upload" if target else "download"

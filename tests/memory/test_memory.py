@@ -116,16 +116,6 @@ def test_what_asks_a_borrow_at_each_write_raises_after_it_has_ended(make):
         part[:] = 9
 
 
-def test_many_borrows_are_all_ended_and_dead_ones_forgotten():
-    memory = at_cpu()
-    for _ in range(1000):
-        memory.mutable_cpu_data()
-    assert len(memory.loans.live) < 50
-    kept = [memory.mutable_cpu_data() for _ in range(100)]
-    memory.gpu_data()
-    assert not any(borrow.flags.writeable for borrow in kept)
-
-
 # --- threads -------------------------------------------------------------------------------------
 
 

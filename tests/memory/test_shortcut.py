@@ -1,7 +1,6 @@
 """Shortcuts: in which states an array may be used at once, and when that ends."""
 
 import operator
-import weakref
 from contextlib import nullcontext
 from functools import partial
 
@@ -300,18 +299,6 @@ def test_a_write_ends_neither_exposures_of_its_side_nor_those_beside_it():
         assert (
             memory.array(Side.ACCELERATOR, CONST, Layout.raw(4, 4), "use").tolist() == [value] * 4
         )
-
-
-def test_what_is_evicted_is_freed():
-    memory = used(Side.HOST)
-    synced(memory, Side.HOST)
-    assert memory.shortcut(Side.ACCELERATOR, WHOLE).readable
-    memory.export(Side.ACCELERATOR, MUTABLE, WHOLE, "use", "DLPack")
-    buffer = weakref.ref(memory.buffer(Side.ACCELERATOR))
-    memory.evict(Side.ACCELERATOR)
-    assert buffer() is None
-    memory.export(Side.ACCELERATOR, MUTABLE, WHOLE, "use", "DLPack")[...] = 3
-    assert memory.cpu_data().tolist() == [3] * NBYTES
 
 
 def test_a_part_that_may_be_read_says_nothing_of_the_whole():

@@ -9,7 +9,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from made_blobs import READS, filled, memory_on
+from made_blobs import filled, memory_on
 
 import syncblob
 from syncblob import (
@@ -35,20 +35,6 @@ pytestmark = pytest.mark.usefixtures("exact_parts")
 NBYTES = 8
 at = partial(memory_on, nbytes=NBYTES)
 PART = Layout.raw(4, 2)
-
-
-@pytest.mark.parametrize("side", Side)
-def test_what_a_write_wrote_before_it_raised_is_newest(side):
-    memory = at(side)
-
-    def write(array):
-        array[:2] = 9
-        raise ZeroDivisionError
-
-    getattr(memory, READS[Side(1 - side)])()
-    with pytest.raises(ZeroDivisionError):
-        memory.write(side, Access.MUTABLE, Layout.raw(NBYTES), "a write", write)
-    assert memory.cpu_data().tolist() == memory.gpu_data().tolist() == [9, 9, 1, 1, 1, 1, 1, 1]
 
 
 @pytest.mark.parametrize(

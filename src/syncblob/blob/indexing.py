@@ -13,7 +13,7 @@ from syncblob._source_lines import user_instruction
 from syncblob.arrays.foreign import is_array
 from syncblob.arrays.native import array_of_tensor, native_array
 from syncblob.blob.core import NO_MEMORY, AnyBlob, BlobCore, fresh, making
-from syncblob.blob.device_indexing import selection
+from syncblob.blob.indexing_without_numpy import selection
 from syncblob.blob.scalars import ZERO
 from syncblob.calls.operands import require_device_of
 from syncblob.calls.results import give, write_by

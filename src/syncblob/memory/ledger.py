@@ -164,13 +164,13 @@ class Ledger(Buffers):
             raise ValueError(f"expected a non-negative number of bytes, got {nbytes}")
         home: Any = device if isinstance(device, Home) else home_of(device)
         self.device_home: Home = home
-        self.homes = homes_of(HOST) if home is HOST else homes_of(HOST, home)
-        self.shared = home is not HOST and home.shared
-        self.whole = [None, None]
-        self.parts = NO_PARTS
-        self.spans = Spans.whole(nbytes, 0)
-        self.name = name
-        self._serial = 0
+        self.homes: tuple[Home, ...] = homes_of(HOST) if home is HOST else homes_of(HOST, home)
+        self.shared: bool = home is not HOST and home.shared
+        self.whole: list[Window | None] = [None, None]
+        self.parts: dict[int, tuple[Window, ...]] = NO_PARTS
+        self.spans: Spans = Spans.whole(nbytes, 0)
+        self.name: str = name
+        self._serial: int = 0
         self.span_limit: int = 0
         self.loans: Loans = NO_LOANS
         self.uploads: tuple[Upload, ...] = ()

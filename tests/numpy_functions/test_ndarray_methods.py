@@ -5,7 +5,7 @@ import operator
 import numpy as np
 import pytest
 from call_texts import functions
-from made_blobs import blob_in, on, values
+from made_blobs import blob_in, filled, on, values
 
 import syncblob
 from syncblob import Blob, Head
@@ -277,3 +277,11 @@ def test_a_result_of_repeat_that_cannot_exist_is_refused_before():
     for device, count in (("simulated", 2**59), ("cpu", syncblob.asarray([2**59] * 4))):
         with pytest.raises(ValueError, match=r"exceeds 2\*\*63 - 1 bytes"):
             syncblob.repeat(Blob((2, 4), device=device), count, axis=1)
+
+
+@pytest.mark.parametrize("method", ["sum", "take", "round", "argmax"])
+def test_a_keyword_that_a_method_does_not_have_moves_nothing(method):
+    blob = filled(1, 4)
+    with pytest.raises(TypeError, match="initially"), syncblob.no_transfers():
+        getattr(blob, method)(initially=None)
+    assert blob.head is Head.HEAD_AT_CPU

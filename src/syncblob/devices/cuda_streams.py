@@ -319,15 +319,19 @@ class Order:
             self._passed.setdefault(stream.ptr, stream)
         if captured:
             stretch = _OTHERS
+        given: list[Any] = []
+        results: list[Any] = []
+        values: list[Any]
+        for values, arrays in (([*operands], given), ([result], results)):
+            for x in values:
+                if type(x) is self._array:
+                    arrays.append(x)
+                elif isinstance(x, (list, tuple, dict)):
+                    # Its arrays come later in this loop.
+                    values.extend(x.values() if isinstance(x, dict) else x)
         # The memory of operands that is other code's.
         others: list[Any] = []
-        values: list[Any] = [*operands]
-        for x in values:
-            if type(x) is not self._array:
-                if isinstance(x, (list, tuple, dict)):
-                    # Its arrays come later in this loop.
-                    values += x.values() if isinstance(x, dict) else x
-                continue
+        for x in given:
             memory = x.data.mem
             known = self._allocations.get(memory.ptr)
             if known is None:
@@ -339,12 +343,7 @@ class Order:
                 known.add(key, stretch)
             if captured:
                 known.captured = True
-        values = [result]
-        for x in values:
-            if type(x) is not self._array:
-                if isinstance(x, (list, tuple, dict)):
-                    values += x.values() if isinstance(x, dict) else x
-                continue
+        for x in results:
             memory = x.data.mem
             owns = x.base is None and x.size and memory.device_id == self._index
             if owns and memory not in others and memory.ptr not in self._allocations:

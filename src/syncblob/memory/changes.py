@@ -19,7 +19,7 @@ import numpy as np
 from syncblob._source_lines import user_instruction
 from syncblob.devices import Side
 from syncblob.devices.base import WRITERS
-from syncblob.memory.buffers import Window, find_window
+from syncblob.memory.buffers import PAIR, Window, find_window
 from syncblob.memory.ledger import OLDEST, Transition
 from syncblob.memory.loans import NO_LOANS, require_announced, restore
 from syncblob.memory.operations import is_written_elsewhere, let_go, running, searches
@@ -47,9 +47,6 @@ if TYPE_CHECKING:
 
 # How bytes come to each of two sides from the other.
 DIRECTIONS = ("download", "upload")
-
-# The number of sides of nearly every memory, as in the table.
-PAIR = 2
 
 SMALL = 1 << 14
 """Of a memory of at most so many bytes, what lies beside a part comes to the host with it.
@@ -249,7 +246,7 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0917  # the steps of every chang
             # A signal handler may have started one since the caller waited.
             ledger.finish_uploads(side, access, start, stop)
         spans, rare = ledger.spans, ledger.loans.live or ledger.source or ledger.shared
-        plain = planner is plan and not rare and len(ledger.homes) <= PAIR
+        plain = planner is plan and not rare and len(ledger.homes) <= len(PAIR)
         if plain and spans.uniform is not None and stop - start == spans.nbytes > 0:
             change = _plan_whole(spans.nbytes, spans.uniform, side, access)
         else:
@@ -325,7 +322,7 @@ def _prepare(
         window, windows = ledger.window_for(side, known, start, stop, zeroed=zeroed)
     for low, high, holders in pieces:
         if holders:
-            pair = len(ledger.homes) <= PAIR
+            pair = len(ledger.homes) <= len(PAIR)
             origin = 1 - side if pair else ledger.nearest(side, holders)
             because = None
             if open_logs and not writes and loans.live:

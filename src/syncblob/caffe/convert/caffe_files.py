@@ -23,7 +23,6 @@ from syncblob.caffe.messages.string_fields import require_type
 from syncblob.caffe.nets.layer import as_named_blob
 from syncblob.formats import Blob
 
-_AXES_OF_IMAGES = (2, 3)
 _MEAN, _VARIANCE = "running_mean", "running_var"
 _FACTORS = ("weight", "bias")
 # The number of batches, which Caffe does not store.

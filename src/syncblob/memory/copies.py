@@ -43,9 +43,16 @@ def gather(ledger: Ledger, side: Side, layout: Layout, reason: str) -> Any:
     home = ledger.home(side)
     if ledger.accelerator is None and isinstance(home, Accelerator):
         ledger.add_side(home)
+    reach = layout.start, layout.stop
     if ledger.shared:
         ledger.share(side)
-        ledger.meet(side, layout.start, layout.stop)
+        ledger.meet(side, *reach)
+    there = ledger.spans.common(*reach) & ledger.alike(side)
+    own = ledger.window_over(side, *reach) if there else None
+    if own is not None:
+        ledger.await_uploads(side, CONST, *reach)
+        ledger.finish_others(side, *reach)
+        return home.compute(home.copy, own.view(home, layout, writable=False, own=True))
     try:
         # Accesses that interrupt this on the same thread are refused from now on.
         ledger.moving = True
@@ -56,14 +63,8 @@ def gather(ledger: Ledger, side: Side, layout: Layout, reason: str) -> Any:
 
 
 def _gather(ledger: Ledger, side: Side, home: Any, layout: Layout, reason: str) -> Any:
-    """Copy the elements, while nothing changes the state."""
+    """Copy the elements part by part, while nothing changes the state."""
     spans, source, mine = ledger.spans, ledger.source, ledger.alike(side)
-    reach = layout.start, layout.stop
-    own = ledger.window_over(side, *reach) if spans.common(*reach) & mine else None
-    if own is not None:
-        ledger.finish_uploads(side, CONST, *reach)
-        ledger.finish_others(side, *reach)
-        return home.compute(home.copy, own.view(home, layout, writable=False, own=True))
     dense = Layout.c_order(layout.shape, layout.dtype)
     try:
         target = in_turn(home, home.allocate, dense.nbytes)

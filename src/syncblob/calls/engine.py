@@ -8,7 +8,7 @@ take longer than many calls. Everything else is left to `make_call`, which inspe
 from __future__ import annotations
 
 import linecache
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from keyword import iskeyword
@@ -23,7 +23,7 @@ from syncblob.calls.in_parts import compute_in_room
 from syncblob.calls.make_call import make_call
 from syncblob.calls.operands import is_leaf, shape_only
 from syncblob.calls.results import array_beside, end_write, give, overwrite_by
-from syncblob.calls.tables import Key, Rules, keeps_dtype, split_keys
+from syncblob.calls.tables import INDICES, Key, Rules, keeps_dtype, split_keys
 from syncblob.devices import HOST, supervisors
 from syncblob.devices.host import LARGE
 from syncblob.interop.adopt import array_in
@@ -222,16 +222,14 @@ def maker_of(
     return made
 
 
-def can_be_written(names: Iterable[str]) -> bool:
-    """Return whether a call with keyword arguments of these names has a text."""
-    return all(name.isidentifier() and not iskeyword(name) for name in names)
-
-
 def arguments(values: Sequence[str], names: Sequence[str]) -> str:
     """Return the text of the arguments of a call, of which the last have names."""
     count = len(values) - len(names)
-    named = zip(names, values[count:], strict=True)
-    return ", ".join([*values[:count], *(f"{name}={x}" for name, x in named)])
+    texts = [
+        f"{name}={x}" if name.isidentifier() and not iskeyword(name) else f"**{{{name!r}: {x}}}"
+        for name, x in zip(names, values[count:], strict=True)
+    ]
+    return ", ".join([*values[:count], *texts])
 
 
 # --- plans ----------------------------------------------------------------------------------------
@@ -329,7 +327,8 @@ class Plan:
         if like.home.queues and not supervisors:
             if self._queue is None:
                 known = {"Blob", *(["target"] if self._rules.check else [])}
-                simple = not self._rules.indexes and known >= {*self._roles.values()}
+                indexes = self._rules.function in INDICES
+                simple = not indexes and known >= {*self._roles.values()}
                 self._queue = self._make_run(_QUEUE, _decline, _decline) if simple else _decline
             with suppress(MemoryError):
                 result = self._queue(*call)
@@ -383,7 +382,6 @@ def _roles(rules: Rules, kinds: Kinds) -> dict[int, str]:
     plain = rules.plain(kinds)
     roles: dict[int, str] = {}
     usual = rules.home is None and len(written) <= 1
-    usual = usual and can_be_written(split_keys(kinds)[1])
     for number, (key, kind) in enumerate(kinds.items()):
         blob = issubclass(kind, BlobCore)
         if key in written:
@@ -406,11 +404,6 @@ def _roles(rules: Rules, kinds: Kinds) -> dict[int, str]:
 
 def _decline(*_call: Any) -> None:
     """Stand for what cannot be done at once."""
-
-
-def usual_plan(rules: Rules, kinds: Kinds) -> Callable[..., Any]:
-    """Return the function that makes calls with arguments of certain types."""
-    return Plan(rules, kinds).run
 
 
 # --- plans by function and types ------------------------------------------------------------------
@@ -446,9 +439,9 @@ def plans_of(rules: Any) -> Cache:
         kinds = key if type(key) is tuple else (key,)
         names, kinds = (kinds[0], kinds[1:]) if type(kinds[0]) is tuple else ((), kinds)
         keys = (*range(len(kinds) - len(names)), *names)
-        made: Callable[..., Any] = (rules.plan or usual_plan)(
-            rules, dict(zip(keys, kinds, strict=True))
-        )
+        by_key = dict(zip(keys, kinds, strict=True))
+        made: Callable[..., Any]
+        made = rules.plan(rules, by_key) if rules.plan else Plan(rules, by_key).run
         return made
 
     return Cache(plan)

@@ -18,7 +18,7 @@ from syncblob.calls.index_checks import check_indices
 from syncblob.calls.nested import instances, map_items
 from syncblob.calls.operands import home_of, is_leaf, of_device, shape_only
 from syncblob.calls.results import Operand, end_write, forgets_newest, give, overwrite
-from syncblob.calls.tables import Arguments, Key, Rules, result_dtype
+from syncblob.calls.tables import INDICES, Arguments, Key, Rules, result_dtype
 from syncblob.devices import HOST, supervisors
 from syncblob.devices.host import LARGE
 from syncblob.interop.adopt import array_in
@@ -82,7 +82,7 @@ class Call:
         blobs = [x for x in found if isinstance(x, BlobCore)]
         self.by_name: bool = rules.by_name or not (rules.home or blobs)
         arguments: dict[Key, Any] = {**given, **operands}
-        if rules.indexes and not self.home.native:
+        if rules.function in INDICES and not self.home.native:
             arguments = check_indices(rules.function, self.home, arguments)
             written, operands = rules.written(arguments), _operands(rules, arguments)
         # NumPy would dispatch again if a Blob remained among the arguments.

@@ -11,7 +11,7 @@ import numpy as np
 from syncblob._layout import Layout
 from syncblob.blob.core import BlobCore
 from syncblob.calls import tables
-from syncblob.calls.engine import Plan, arguments, maker_of, plans_by_function, usual_plan
+from syncblob.calls.engine import Plan, arguments, maker_of, plans_by_function
 from syncblob.calls.foreign import function_with_strangers, has_strangers, ufunc_with_strangers
 from syncblob.calls.operands import is_leaf, shape_only
 from syncblob.devices import HOST
@@ -87,7 +87,7 @@ def _rules_of_ufunc(ufunc_and_method: tuple[np.ufunc, str]) -> tables.Rules:
     def plan(rules: tables.Rules, kinds: Kinds) -> Callable[..., Any]:
         operands = [kinds[key] for key in kinds if type(key) is int or key == "out"]
         if not has_strangers("__array_ufunc__", *operands):
-            return usual_plan(rules, kinds)
+            return Plan(rules, kinds).run
         ask = tables.in_order(partial(ufunc_with_strangers, ufunc, method), kinds)
         return lambda _, *values: ask(*values)
 
@@ -115,7 +115,6 @@ def _rules_of_function(function: Callable[..., Any]) -> tables.Rules:
         plain=partial(tables.plain_arguments, function),
         home=HOST if function in tables.ON_THE_HOST else None,
         const=function in tables.CONST_VIEWS,
-        indexes=function in tables.INDICES,
         plan=_plan_of_function,
     )
 
@@ -133,14 +132,14 @@ def _plan_of_function(rules: tables.Rules, kinds: Kinds) -> Callable[..., Any]:
     if issubclass(kinds.get(first, object), BlobCore):
         if function in tables.EMPTY_LIKE and all(map(is_leaf, rest)):
             rules = rules._replace(empty=True)
-        elif function in tables.OF_ATTRIBUTES:
-            # NumPy returns an attribute of its argument: of the Blob itself.
+        elif function in {np.imag, np.real}:
+            # They return an attribute of their argument: of the Blob itself.
             return lambda _like, *values: rules.native(*values)
         elif function in (tables.VIEWS if rest else tables.VIEWS_OF_ONE) and "out" not in kinds:
             return _plan_of_view(rules, kinds)
         elif first == 0:
             rules = rules._replace(native=tables.METHODS.get(function, rules.native))
-    return usual_plan(rules, kinds)
+    return Plan(rules, kinds).run
 
 
 def _broadcast(like: BlobCore, *values: Any) -> tuple[Any, ...]:
@@ -155,10 +154,8 @@ def _broadcast(like: BlobCore, *values: Any) -> tuple[Any, ...]:
 
 def _plan_by_shapes(rules: tables.Rules, kinds: Kinds) -> Callable[..., Any]:
     """Plan calls of a function that uses no more than shapes and dtypes."""
-    plain, keys = rules.plain(kinds), [*kinds]
-    blobs = [n for n, key in enumerate(keys) if issubclass(kinds[key], BlobCore)]
-    asked = [n for n in blobs if keys[n] not in plain]
-    native = tables.in_order(rules.native, kinds)
+    native, plain = tables.in_order(rules.native, kinds), rules.plain(kinds)
+    asked = [n for n, key in enumerate(kinds) if key not in plain]
 
     def run(_like: Any, *values: Any) -> Any:
         given = [*values]
@@ -196,7 +193,7 @@ def _plan_of_view(rules: tables.Rules, kinds: Kinds) -> Callable[..., Any]:
     text = _VIEW.format(given=taken, x=given[first], call=call, const=rules.const)
     method = None if names else tables.METHODS.get(function)
     native = _WITHOUT_COPIES.get(function) or method or rules.native
-    axes, read = tables.VIEWS_OF_ONE[function], usual_plan(rules, kinds)
+    axes, read = tables.VIEWS_OF_ONE[function], Plan(rules, kinds).run
     make = maker_of(text, ("native", "axes", "read", "view_of"), __file__)
     return make(native, axes, read, _view_of)
 

@@ -55,8 +55,6 @@ class Rules(NamedTuple):
     """Of an in-place operator: raises unless the result has the dtype and shape of the Blob."""
     empty: bool = False
     """Whether only the shape and dtype of a Blob are used, to make an array."""
-    indexes: bool = False
-    """Whether indices have to be checked that only NumPy checks."""
     plan: Any = None
     """Returns the function that makes calls, given these rules and the types of the arguments."""
 
@@ -118,9 +116,6 @@ INDICES: dict[Callable[..., Any], tuple[str, str]] = {
 QUESTIONS = frozenset(
     _named("can_cast common_type einsum_path iscomplexobj isrealobj ndim result_type shape size")
 )
-
-# They return an attribute of their argument.
-OF_ATTRIBUTES = frozenset({np.imag, np.real})
 
 # They use only the shape and dtype of their first argument.
 EMPTY_LIKE = frozenset({np.empty_like, np.full_like, np.ones_like, np.zeros_like})

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import torch
 
 from syncblob.blob.core import BlobCore
-from syncblob.calls.engine import arguments, can_be_written, maker_of
+from syncblob.calls.engine import arguments, maker_of
 from syncblob.calls.nested import NESTED
 from syncblob.calls.tables import split_keys
 
@@ -105,11 +105,6 @@ def _by_position(function: Callable[..., Any], count: int, names: tuple[str, ...
     """Return a function of `count` arguments by position, of which the last have these names."""
     if not names:
         return function
-    if not can_be_written(names):
-        first = count - len(names)
-        return lambda *given: function(
-            *given[:first], **dict(zip(names, given[first:], strict=True))
-        )
     given = [f"x{n}" for n in range(count)]
     text = f"\ndef run({', '.join(given)}):\n    return function({arguments(given, names)})\n"
     return maker_of(text, ("function",), "torch")(function)

@@ -80,7 +80,8 @@ class Call:
             rules.check(rules.native, *given.values())
         # Without a Blob among the arguments, one was passed as NumPy's ``like=``.
         blobs = [x for x in found if isinstance(x, BlobCore)]
-        self.by_name: bool = rules.by_name or not (rules.home or blobs)
+        by_name = rules.by_name or not (rules.home or blobs)
+        self.function: Any = rules.function_in(self.home, by_name=by_name)
         arguments: dict[Key, Any] = {**given, **operands}
         if rules.function in INDICES and not self.home.native:
             arguments = check_indices(rules.function, self.home, arguments)
@@ -96,18 +97,17 @@ class Call:
 
     def run(self, arguments: dict[Key, Any]) -> Any:
         """Call the function, and copy what it has written into temporary arrays."""
-        function = self.rules.function_in(self.home, by_name=self.by_name)
         arrays = [x for key, x in arguments.items() if type(key) is int]
         named = {key: x for key, x in arguments.items() if type(key) is str}
         if self.written or self.late:
             has_written()
         if self.rules.check:
             # What may have written into its operand is not called again.
-            self.home.compute(function, *arrays, arrays[0])
+            self.home.compute(self.function, *arrays, arrays[0])
             return arrays[0]
         if self.rules.elementwise and self.home is HOST and not named:
             named = _aligned_out(self.rules.native, arrays)
-        result = compute(self.home, function, *arrays, **named)
+        result = compute(self.home, self.function, *arrays, **named)
         if self.late:
             # There may not be room for these beside what is about to be written.
             arguments.clear()
@@ -138,54 +138,42 @@ class Call:
         """Replace Blobs and arrays by arrays on the home that the function can write.
 
         An overwrite that would discard the newest contents of another side is made after the call
-        has succeeded. So are all of several if that concerns one, or some are of one memory.
+        has succeeded. So are several.
         """
-        items = x if isinstance(x, tuple) else (x,)
-        targets = [self._target(item) for item in items]
-        memories = [each.memory for each in targets if isinstance(each, BlobCore)]
-        late = len({*memories}) < len(memories) or any(
-            self._is_late(target, whole=whole) for target in targets
-        )
-        arrays = [
-            item if target is None else self._write(target, item, whole=whole, late=late)
-            for item, target in zip(items, targets, strict=True)
-        ]
-        return tuple(arrays) if items is x else arrays[0]
+        if isinstance(x, tuple):
+            return tuple([self._write(item, whole=whole, late=True) for item in x])
+        return self._write(x, whole=whole)
 
-    def _target(self, x: Any) -> Any:
-        """Return a Blob, or an array to write in place of one of any library; None for others."""
+    def _write(self, x: Any, *, whole: bool, late: bool = False) -> Any:
+        array: Any
+        target: Any = x
         if isinstance(x, BlobCore):
+            current = x.home is self.home and x.shortcut.writable
+            late = late or (
+                whole and not current and forgets_newest(x, x.memory.side_of(self.home))
+            )
+        elif is_array(x):
+            target = native_array(x, copy=False)[0]
+            of_host = isinstance(target, np.ndarray)
+            if of_host and not target.flags.writeable:
+                raise ValueError(f"{self.name} writes, and the array to be written is read-only")
+            late = late or (of_host and self.home is not HOST)
+        else:
             return x
-        if not is_array(x):
-            return None
-        array = native_array(x, copy=False)[0]
-        if isinstance(array, np.ndarray) and not array.flags.writeable:
-            raise ValueError(f"{self.name} writes, and the array to be written is read-only")
-        return array
-
-    def _write(self, target: Any, x: Any, *, whole: bool, late: bool) -> Any:
-        array = target
         if late:
-            if whole and (not isinstance(target, BlobCore) or target.layout.gapless):
+            if whole and (not isinstance(x, BlobCore) or x.layout.gapless):
                 shape, dtype = tuple(target.shape), target.dtype.newbyteorder("=")
                 array = compute(self.home, self.home.namespace.empty, shape, dtype=dtype)
             else:
                 array = compute(self.home, self.home.copy, self.read(target))
             self.late.append((target, array, x))
-        elif isinstance(target, BlobCore):
-            array = target.array_in(self.home, MUTABLE, self.name)
-            self.written.append((target, array))
+        elif isinstance(x, BlobCore):
+            array = x.array_in(self.home, MUTABLE, self.name)
+            self.written.append((x, array))
+        else:
+            array = target
         self.operands.append((array, x))
         return array
-
-    def _is_late(self, target: Any, *, whole: bool) -> bool:
-        """Return whether a target is written after the call."""
-        if isinstance(target, BlobCore):
-            current = target.home is self.home and target.shortcut.writable
-            return (
-                whole and not current and forgets_newest(target, target.memory.side_of(self.home))
-            )
-        return self.home is not HOST and isinstance(target, np.ndarray)
 
     def deliver(self, result: Any) -> None:
         """Copy temporary arrays to their targets, unless the function has ignored `out`.

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from syncblob._layout import Layout
 from syncblob.blob.core import BlobCore
 from syncblob.calls import tables
-from syncblob.calls.engine import Plan, arguments, maker_of, plans_by_function
+from syncblob.calls.engine import Plan, arguments, in_order, maker_of, plans_by_function
 from syncblob.calls.foreign import function_with_strangers, has_strangers, ufunc_with_strangers
 from syncblob.calls.operands import is_leaf, shape_only
 from syncblob.devices import HOST
-
-if TYPE_CHECKING:
-    from syncblob.calls.engine import Kinds
 
 
 def array_ufunc(like: Any, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
@@ -84,11 +81,11 @@ def _rules_of_ufunc(ufunc_and_method: tuple[np.ufunc, str]) -> tables.Rules:
         whole = not masked and method not in {"accumulate", "reduceat"}
         return {0: False} if method == "at" else {key: whole for key in given if key == "out"}
 
-    def plan(rules: tables.Rules, kinds: Kinds) -> Callable[..., Any]:
+    def plan(rules: tables.Rules, kinds: tables.Arguments) -> Callable[..., Any]:
         operands = [kinds[key] for key in kinds if type(key) is int or key == "out"]
         if not has_strangers("__array_ufunc__", *operands):
             return Plan(rules, kinds).run
-        ask = tables.in_order(partial(ufunc_with_strangers, ufunc, method), kinds)
+        ask = in_order(partial(ufunc_with_strangers, ufunc, method), kinds)
         return lambda _, *values: ask(*values)
 
     called = method == "__call__"
@@ -119,7 +116,7 @@ def _rules_of_function(function: Callable[..., Any]) -> tables.Rules:
     )
 
 
-def _plan_of_function(rules: tables.Rules, kinds: Kinds) -> Callable[..., Any]:
+def _plan_of_function(rules: tables.Rules, kinds: tables.Arguments) -> Callable[..., Any]:
     function = rules.function
     first = tables.first_argument(function, kinds)
     rest = [kind for key, kind in kinds.items() if key != first]
@@ -152,9 +149,9 @@ def _broadcast(like: BlobCore, *values: Any) -> tuple[Any, ...]:
     return tuple([x[...] if x.shape == shape else np.broadcast_to(x, shape) for x in blobs])
 
 
-def _plan_by_shapes(rules: tables.Rules, kinds: Kinds) -> Callable[..., Any]:
+def _plan_by_shapes(rules: tables.Rules, kinds: tables.Arguments) -> Callable[..., Any]:
     """Plan calls of a function that uses no more than shapes and dtypes."""
-    native, plain = tables.in_order(rules.native, kinds), rules.plain(kinds)
+    native, plain = in_order(rules.native, kinds), rules.plain(kinds)
     asked = [n for n, key in enumerate(kinds) if key not in plain]
 
     def run(_like: Any, *values: Any) -> Any:
@@ -180,7 +177,7 @@ def run(like, {given}):
 """
 
 
-def _plan_of_view(rules: tables.Rules, kinds: Kinds) -> Callable[..., Any]:
+def _plan_of_view(rules: tables.Rules, kinds: tables.Arguments) -> Callable[..., Any]:
     """Plan calls that make views of their first argument, a Blob; or that may copy, and read it."""
     function, (_, names) = rules.function, tables.split_keys(kinds)
     given = [f"x{n}" for n in range(len(kinds))]

@@ -24,10 +24,9 @@ from syncblob.calls.engine import Cache, Plan, plans_of
 from syncblob.calls.foreign import answer_of, known_form, operator_with
 from syncblob.calls.namespace import plans_of_kernel
 from syncblob.calls.operands import as_operand, is_number, is_operand
-from syncblob.calls.tables import Rules, keeps_dtype
+from syncblob.calls.tables import Arguments, Rules, keeps_dtype
 
 if TYPE_CHECKING:
-    from syncblob.calls.engine import Kinds
     from syncblob.calls.ndarray_methods import Method
 
 
@@ -60,7 +59,7 @@ def plans_of_operator(
             return (_in_place_with if in_place else operator_with)(name, kernel, x1, x2, like)
         return plans[type(operand)](*((operand, like) if mirrored else (like, operand)))
 
-    def plan(rules: Rules, others: Kinds) -> Callable[..., Any]:
+    def plan(rules: Rules, others: Arguments) -> Callable[..., Any]:
         kinds = [*others.values()]
         kinds.insert(mirrored, BlobCore)
         if not all(map(is_operand, kinds)):
@@ -76,16 +75,18 @@ def plans_of_operator(
 
 def _in_place_with(name: str, kernel: Callable[..., Any], x1: Any, x2: Any, _blob: Any) -> Any:
     """Compute an in-place operator as `operator_with` does."""
-    if is_number(x2):
-        # As a Python scalar, because an array would change the dtype.
-        return getattr(operator, f"__i{name}__")(x1, np.asarray(x2).item())
-    if not is_ndarray_like(x2):
+    of_arrays = is_ndarray_like(x2)
+    if not (of_arrays or is_number(x2)):
         return NotImplemented
-    array = is_array(x2) or isinstance(x2, np.generic)
-    answer = NotImplemented if array else answer_of(name, kernel, known_form(x1, x2), x2)
-    if answer is NotImplemented or isinstance(answer, np.ndarray):
+    answer: Any = NotImplemented
+    if not (is_array(x2) or isinstance(x2, np.generic)):
+        answer = answer_of(name, kernel, known_form(x1, x2) if of_arrays else x1, x2)
+    if of_arrays and (answer is NotImplemented or isinstance(answer, np.ndarray)):
         # The operator would bind the caller's name to a new array.
         raise _other_type(kernel, x2)
+    if answer is NotImplemented:
+        # As a Python scalar, because an array would change the dtype.
+        answer = getattr(operator, f"__i{name}__")(x1, np.asarray(x2).item())
     return answer
 
 

@@ -66,7 +66,6 @@ class Rules(NamedTuple):
 
 
 def _named(names: str) -> list[Callable[..., Any]]:
-    """Return NumPy's functions of these names."""
     return [attrgetter(name)(np) for name in names.split()]
 
 
@@ -210,16 +209,6 @@ def split_keys(given: Arguments) -> tuple[int, tuple[str, ...]]:
     """Return the number of positional arguments, and the names of the others."""
     names = tuple(key for key in given if type(key) is str)
     return len(given) - len(names), names
-
-
-def in_order(function: Callable[..., Any], given: Arguments) -> Callable[..., Any]:
-    """Return a function that takes all arguments by position, in the order of their keys."""
-    count, names = split_keys(given)
-    if not names:
-        return function
-    return lambda *values: function(
-        *values[:count], **dict(zip(names, values[count:], strict=True))
-    )
 
 
 @cache

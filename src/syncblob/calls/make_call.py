@@ -20,6 +20,7 @@ from syncblob.calls.operands import home_of, is_leaf, of_device, shape_only
 from syncblob.calls.results import Operand, end_write, forgets_newest, give, overwrite
 from syncblob.calls.tables import INDICES, Arguments, Key, Rules, result_dtype
 from syncblob.devices import HOST, supervisors
+from syncblob.devices.base import is_on_device
 from syncblob.devices.host import LARGE
 from syncblob.interop.adopt import array_in
 from syncblob.memory import CONST, MUTABLE, compute, has_written
@@ -138,29 +139,33 @@ class Call:
         """Replace Blobs and arrays by arrays on the home that the function can write.
 
         An overwrite that would discard the newest contents of another side is made after the call
-        has succeeded. So are several.
+        has succeeded. So are all of several if that concerns one, or some are of one memory.
         """
-        if isinstance(x, tuple):
-            return tuple([self._write(item, whole=whole, late=True) for item in x])
-        return self._write(x, whole=whole)
+        items = x if isinstance(x, tuple) else (x,)
+        memories = [item.memory for item in items if isinstance(item, BlobCore)]
+        late = len({*memories}) < len(memories) or any(
+            self._is_late(item, whole=whole) for item in items
+        )
+        arrays = [self._write(item, whole=whole, late=late) for item in items]
+        return tuple(arrays) if items is x else arrays[0]
 
-    def _write(self, x: Any, *, whole: bool, late: bool = False) -> Any:
-        array: Any
-        target: Any = x
-        if isinstance(x, BlobCore):
-            current = x.home is self.home and x.shortcut.writable
-            late = late or (
-                whole and not current and forgets_newest(x, x.memory.side_of(self.home))
-            )
-        elif is_array(x):
-            target = native_array(x, copy=False)[0]
-            of_host = isinstance(target, np.ndarray)
-            if of_host and not target.flags.writeable:
+    def _is_late(self, x: Any, *, whole: bool) -> bool:
+        """Return whether a target is written after the call."""
+        if not isinstance(x, BlobCore):
+            return self.home is not HOST and is_array(x) and not is_on_device(x)
+        current = x.home is self.home and x.shortcut.writable
+        return whole and not current and forgets_newest(x, x.memory.side_of(self.home))
+
+    def _write(self, x: Any, *, whole: bool, late: bool) -> Any:
+        array: Any = x
+        if not isinstance(x, BlobCore):
+            if not is_array(x):
+                return x
+            array = native_array(x, copy=False)[0]
+            if isinstance(array, np.ndarray) and not array.flags.writeable:
                 raise ValueError(f"{self.name} writes, and the array to be written is read-only")
-            late = late or (of_host and self.home is not HOST)
-        else:
-            return x
         if late:
+            target = array
             if whole and (not isinstance(x, BlobCore) or x.layout.gapless):
                 shape, dtype = tuple(target.shape), target.dtype.newbyteorder("=")
                 array = compute(self.home, self.home.namespace.empty, shape, dtype=dtype)
@@ -170,8 +175,6 @@ class Call:
         elif isinstance(x, BlobCore):
             array = x.array_in(self.home, MUTABLE, self.name)
             self.written.append((x, array))
-        else:
-            array = target
         self.operands.append((array, x))
         return array
 

@@ -70,7 +70,7 @@ class Call:
         for x in instances([given[key] for key in written], BlobCore):
             x.require_writable(self.name)
         operands = {
-            key: x if key in written or isinstance(x, BlobCore) else map_items(x, of_home)
+            key: x if key in written else map_items(x, of_home)
             for key, x in _operands(rules, given).items()
         }
         found = [*instances([*operands.values()], (BlobCore, np.ndarray, np.generic))]
@@ -208,11 +208,7 @@ class Call:
 def _operands(rules: Rules, given: Arguments) -> dict[Key, Any]:
     """Return the arguments to compute with: no array in place of a tuple of numbers."""
     plain = rules.plain(given)
-    return {
-        key: x
-        for key, x in given.items()
-        if not (is_leaf(type(x)) or (key in plain and type(x) is np.ndarray))
-    }
+    return {key: x for key, x in given.items() if key not in plain or type(x) is not np.ndarray}
 
 
 def _aligned_out(kernel: Any, operands: Sequence[Any]) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from functools import partial
 from operator import attrgetter
 from typing import Any
@@ -13,20 +13,16 @@ from syncblob._dtypes import PYTHON_SCALARS
 from syncblob.blob.core import BlobCore
 from syncblob.calls.engine import Cache, Plan, plans_of
 from syncblob.calls.operands import as_blob, is_operand, refusal
-from syncblob.calls.tables import Arguments, Key, Rules, split_keys
-
-
-def _keywords(given: Arguments) -> Collection[Key]:
-    return split_keys(given)[1]
+from syncblob.calls.tables import Arguments, Rules, split_keys
 
 
 def _rules(function: str | Callable[..., Any]) -> Rules:
     if isinstance(function, str):
         of_numpy = attrgetter(function)(np)
         native = getattr(of_numpy, "_implementation", of_numpy)
-        return Rules(function, of_numpy, native, plain=_keywords, by_name=True)
+        return Rules(function, of_numpy, native, by_name=True)
     name = function.__name__.lstrip("_")
-    return Rules(name, function, partial(function, np), plain=_keywords, with_library=True)
+    return Rules(name, function, partial(function, np), with_library=True)
 
 
 def _plans(rules: Rules) -> Cache:
@@ -52,7 +48,7 @@ def _plans(rules: Rules) -> Cache:
             return foreign
         return Plan(rules, kinds, foreign, like=blobs[0]).run
 
-    plans = plans_of(rules._replace(plan=plan))
+    plans = plans_of(rules._replace(plan=plan, plain=lambda given: split_keys(given)[1]))
     return plans
 
 

@@ -38,10 +38,6 @@ def forgets_newest(x: BlobCore, side: Side) -> bool:
 
 # --- what a function writes -----------------------------------------------------------------------
 
-# A Blob's memory, a layout of it, a function that writes into an array of that, and its other
-# arguments.
-Overwrite = tuple[Any, ...]
-
 
 def array_beside(x: Any, home: Home) -> Any:
     """Return an array for new contents that are stored later; None if another way is needed."""
@@ -55,8 +51,11 @@ def end_write(x: Any, home: Home, array: Any, name: str) -> None:
         x.memory.write(x.memory.side_of(home), OVERWRITE, x.layout, name, setitem, ..., array)
 
 
-def overwrite(overwrites: Sequence[Overwrite], home: Home, reason: str) -> None:
-    """Overwrite parts of memories in a home. If one fails, the other memories are as before."""
+def overwrite(overwrites: Sequence[tuple[Any, ...]], home: Home, reason: str) -> None:
+    """Overwrite parts of memories in a home. If one fails, the other memories are as before.
+
+    Each has a memory, a layout, a function that writes an array, and its other arguments.
+    """
     if not overwrites:
         return
     # Always in the same order, because each is made under the locks of those before.

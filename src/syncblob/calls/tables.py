@@ -100,15 +100,10 @@ VIEWS_OF_ONE = VIEWS | dict.fromkeys(_named("atleast_1d atleast_2d atleast_3d"),
 # The functions whose views are const, most of them because their elements overlap.
 CONST_VIEWS = frozenset(_named(f"{_CONST_VIEWS} broadcast_arrays diag meshgrid"))
 
-# The parameters for indices, and for the array that they index.
-INDICES: dict[Callable[..., Any], tuple[str, str]] = {
-    np.choose: ("a", "choices"),
-    np.compress: ("condition", "a"),
-    np.extract: ("condition", "arr"),
-    np.put: ("ind", "a"),
-    np.put_along_axis: ("indices", "arr"),
-    np.take: ("indices", "a"),
-    np.take_along_axis: ("indices", "arr"),
+# Which parameter is for indices. The other of the first two is for what they index.
+INDICES: dict[Callable[..., Any], int] = {
+    **dict.fromkeys(_named("choose compress extract"), 0),
+    **dict.fromkeys(_named("put put_along_axis take take_along_axis"), 1),
 }
 
 # They use only shapes and dtypes, and read no element.

@@ -126,8 +126,9 @@ def test_a_blob_is_written_in_parts(room, held, devices):
         lambda x: operator.iadd(x, 2.5),
         lambda x: operator.iadd(x, x),
         lambda x: operator.imul(x[1:], 3),
+        lambda x: operator.iadd(x[:2], x[2:]),
     ],
-    ids=["number", "itself", "view"],
+    ids=["number", "itself", "view", "halves"],
 )
 def test_a_blob_larger_than_the_device_is_written(room, write):
     values = np.arange(4 * COUNT, dtype=np.float32).reshape(4, COUNT)

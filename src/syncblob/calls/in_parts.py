@@ -110,7 +110,10 @@ def _can_divide(rules: Rules, operands: Sequence[Any]) -> bool:
             for x in blobs
         )
         and all(
-            (x.layout.start, x.itemsize) == (first.layout.start, first.itemsize) for x in shared
+            (x.layout.start, x.itemsize) == (first.layout.start, first.itemsize)
+            or x.layout.start >= first.layout.stop
+            or x.layout.stop <= first.layout.start
+            for x in shared
         )
     )
 

@@ -8,6 +8,7 @@ take longer than many calls. Everything else is left to `make_call`, which inspe
 from __future__ import annotations
 
 import linecache
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
@@ -207,17 +208,18 @@ _ARRAYS = (*_TARGETS, "Blob", "ndarray", "shape")
 
 @lru_cache(maxsize=1024)
 def maker_of(
-    text: str, names: tuple[str, ...], file: str = __file__
+    text: str, names: tuple[str, ...], module: str = __name__
 ) -> Callable[..., Callable[..., Any]]:
     """Compile a text, which defines `run`; return what makes that, given the values of names.
 
-    `file` is that of the steps, for tracebacks.
+    It uses what a module has. Tracebacks show the steps, and the file of that.
     """
     text = f"def make({', '.join(names)}):{indent(text, '    ')}    return run"
-    where = f"{file}: text {maker_of.cache_info().misses % 1024}"
+    known = vars(sys.modules[module])
+    where = f"{known['__file__']}: text {maker_of.cache_info().misses % 1024}"
     linecache.cache[where] = len(text), None, text.splitlines(keepends=True), where
     variables: dict[str, Any] = {}
-    exec(compile(text, where, "exec"), globals(), variables)  # noqa: S102  # texts of this module
+    exec(compile(text, where, "exec"), known, variables)  # noqa: S102  # texts of this module
     made: Callable[..., Callable[..., Any]] = variables["make"]
     return made
 

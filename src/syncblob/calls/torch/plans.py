@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import torch
 
 from syncblob.blob.core import BlobCore
-from syncblob.calls.engine import arguments, can_be_written, maker_of
+from syncblob.calls.engine import can_be_written
 from syncblob.calls.nested import NESTED
 from syncblob.calls.tables import split_keys
 
@@ -67,7 +67,7 @@ class Plan:
         outs = {*rule.outs, "out"}
         targets = {*rule.written, *outs, *by_flags}
         # The function, with keyword arguments by position, too, and its name for messages.
-        self.compute: Callable[..., Any] = _by_position(function, len(kinds), names)
+        self.compute: Callable[..., Any] = _by_position(function, count, names)
         self.name: str = getattr(function, "__name__", "torch")
         # Whether a Blob may lend its kept tensor: torch's own functions store no argument.
         self.keeps: bool = rule.keeps
@@ -81,7 +81,6 @@ class Plan:
             for i, name in enumerate(given)
             if name in targets and kinds[i] is not NoneType
         }
-        self.target: int | None = next(iter(self.written), None)
         blobs, tensors, nested = (
             [i for i, kind in enumerate(kinds) if isinstance(kind, type) and issubclass(kind, each)]
             for each in (BlobCore, torch.Tensor, NESTED)
@@ -97,22 +96,15 @@ class Plan:
         self.others: list[int] = [*tensors, *(n for n in nested if n not in self.written)]
         self.read: list[int] = [*self.blobs, *self.others]
         # Whether it may use what lies ready: it is torch's own, and writes at most one argument.
-        self.short: bool = rule.keeps and len(self.written) <= 1
+        self.short: bool = rule.keeps and len(self.written) <= 1 and can_be_written(names)
         self.short = self.short and self.written.keys().isdisjoint(nested)
 
 
 def _by_position(function: Callable[..., Any], count: int, names: tuple[str, ...]) -> Any:
-    """Return a function of `count` arguments by position, of which the last have these names."""
+    """Return a function whose arguments behind the first ones, by position, have these names."""
     if not names:
         return function
-    if not can_be_written(names):
-        first = count - len(names)
-        return lambda *given: function(
-            *given[:first], **dict(zip(names, given[first:], strict=True))
-        )
-    given = [f"x{n}" for n in range(count)]
-    text = f"\ndef run({', '.join(given)}):\n    return function({arguments(given, names)})\n"
-    return maker_of(text, ("function",), "torch")(function)
+    return lambda *given: function(*given[:count], **dict(zip(names, given[count:], strict=True)))
 
 
 def _written_by_flags(rule: Rule, given: Mapping[str | None, Any]) -> tuple[set[str], set[str]]:

@@ -20,6 +20,7 @@ import numpy as np
 from syncblob._optional import import_optional
 from syncblob._shape import canonical_axis, offset
 from syncblob._source_lines import user_instruction
+from syncblob.arrays import dlpack_capsules
 from syncblob.blob import parts, pickling, scalars, text
 from syncblob.blob.caffe_math import CaffeMath
 from syncblob.blob.core import GPU_DATA, GPU_DIFF, HOST_DATA, HOST_DIFF, BlobCore
@@ -670,20 +671,19 @@ class Blob(Operators, Views, Replacements, CaffeMath, Creation):
             and kept.shortcut.writable
             and dl_device is None
             and copy is None
-            and (stream is None or home is not HOST)
+            and (stream is None or not home.native)
         ):
             array, layout = kept.exported.view(), self.known_layout or self.layout
             # A Blob with kept arrays has a memory.
             memory: Any = self.known_memory
-            side = kept.shortcut.side
+            start, stop, side = layout.start, layout.stop, kept.shortcut.side
             loans = memory.own_loans() if memory.loans is NO_LOANS else memory.loans
-            reach = layout.start, layout.stop
-            loans.lend(array, "DLPack", side, *reach, user_instruction())
-            if kept.shortcut.writable and memory.loans is loans and home is HOST:
-                return array.__dlpack__(max_version=max_version)
+            loans.lend(array, "DLPack", side, start, stop, user_instruction())
             if kept.shortcut.writable and memory.loans is loans:
-                device = home.dlpack_device
-                return export_dlpack.capsule_of(home, array, stream, max_version, device)
+                if home is HOST:
+                    return array.__dlpack__(max_version=max_version)
+                capsule = home.capsule(array, stream=stream, max_version=max_version)
+                return dlpack_capsules.edit(capsule, device=home.dlpack_device)
         capsule = export_dlpack.export(
             self.memory,
             self.layout,
@@ -710,7 +710,13 @@ class Blob(Operators, Views, Replacements, CaffeMath, Creation):
         AttributeError if `device` is not a CUDA device, or the dtype is bfloat16, which the
         interface does not support.
         """
-        export_cuda.require_own_interface(self.home)
+        # Libraries treat every object with this interface as an array on a CUDA device.
+        home: Any = self.home
+        if home.native or home.protocol != export_cuda.CUDA:
+            raise AttributeError(  # what hasattr() expects of a missing protocol
+                f"{export_cuda.CUDA}: operations of this Blob run on {home.device!s}; blob.gpu "
+                'and blob.on("cuda:0") have it, and cupy.asarray(blob) needs none'
+            )
 
         def array(access: Access) -> Any:
             if access is CONST:

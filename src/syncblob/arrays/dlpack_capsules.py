@@ -63,9 +63,6 @@ class _DLManagedTensorVersioned(ctypes.Structure):
     )
 
 
-_is_valid = ctypes.pythonapi.PyCapsule_IsValid
-_is_valid.argtypes = (ctypes.py_object, ctypes.c_char_p)
-_is_valid.restype = ctypes.c_int
 _get_pointer = ctypes.pythonapi.PyCapsule_GetPointer
 _get_pointer.argtypes = (ctypes.py_object, ctypes.c_char_p)
 _get_pointer.restype = ctypes.c_void_p
@@ -91,13 +88,14 @@ class Producer:
 
 def _contents(capsule: Any) -> tuple[_DLTensor, _DLManagedTensorVersioned | None]:
     """Return the tensor of an unused capsule, and the structure around it if it is versioned."""
-    if _is_valid(capsule, _VERSIONED):
+    with suppress(ValueError):
         managed = _DLManagedTensorVersioned.from_address(_get_pointer(capsule, _VERSIONED))
         return managed.dl_tensor, managed
-    if not _is_valid(capsule, _LEGACY):
-        raise BufferError(f"expected an unused DLPack capsule, got {capsule!r}")
-    # DLManagedTensor begins with it.
-    return _DLTensor.from_address(_get_pointer(capsule, _LEGACY)), None
+    try:
+        # DLManagedTensor begins with it.
+        return _DLTensor.from_address(_get_pointer(capsule, _LEGACY)), None
+    except ValueError:
+        raise BufferError(f"expected an unused DLPack capsule, got {capsule!r}") from None
 
 
 def is_read_only(capsule: Any) -> bool:

@@ -8,6 +8,7 @@ take longer than many calls. Everything else is left to `make_call`, which inspe
 from __future__ import annotations
 
 import linecache
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
@@ -202,17 +203,18 @@ _ARRAYS = (*_TARGETS, "Blob", "ndarray", "shape")
 
 @lru_cache(maxsize=1024)
 def maker_of(
-    text: str, names: tuple[str, ...], file: str = __file__
+    text: str, names: tuple[str, ...], module: str = __name__
 ) -> Callable[..., Callable[..., Any]]:
     """Compile a text, which defines `run`; return what makes that, given the values of names.
 
-    `file` is that of the steps, for tracebacks.
+    It uses what a module has. Tracebacks show the steps, and the file of that.
     """
     text = f"def make({', '.join(names)}):{indent(text, '    ')}    return run"
-    where = f"{file}: text {maker_of.cache_info().misses % 1024}"
+    known = vars(sys.modules[module])
+    where = f"{known['__file__']}: text {maker_of.cache_info().misses % 1024}"
     linecache.cache[where] = len(text), None, text.splitlines(keepends=True), where
     variables: dict[str, Any] = {}
-    exec(compile(text, where, "exec"), globals(), variables)  # noqa: S102  # texts of this module
+    exec(compile(text, where, "exec"), known, variables)  # noqa: S102  # texts of this module
     made: Callable[..., Callable[..., Any]] = variables["make"]
     return made
 
@@ -227,16 +229,14 @@ def arguments(values: Sequence[str], names: Sequence[str]) -> str:
     return ", ".join([*values[:count], *texts])
 
 
-def in_order(
-    function: Callable[..., Any], given: Arguments, file: str = __file__
-) -> Callable[..., Any]:
+def in_order(function: Callable[..., Any], given: Arguments) -> Callable[..., Any]:
     """Return a function that takes all arguments by position, in the order of their keys."""
     names = split_keys(given)[1]
     if not names:
         return function
     values = [f"x{n}" for n in range(len(given))]
     text = f"\ndef run({', '.join(values)}):\n    return function({arguments(values, names)})\n"
-    return maker_of(text, ("function",), file)(function)
+    return maker_of(text, ("function",))(function)
 
 
 # --- plans ----------------------------------------------------------------------------------------
@@ -300,11 +300,11 @@ class Plan:
             words["compute"] = f"home.compute({function}, {words['call']})"
         target = next((n for n in arrays if roles[n] in _TARGETS), None)
         # What is written is looked at first, and changed last.
-        in_order = sorted(roles, key=lambda n: n != target)
+        target_first = sorted(roles, key=lambda n: n != target)
         steps = [(start, 0)]
         steps += [(_KNOW, n) for n in arrays if roles[n] == "ndarray"]
         steps += [(_HOME, n) for n in arrays if roles[n] == "Blob" and n != self._like]
-        steps += [(_STEPS[roles[n]], n) for n in in_order]
+        steps += [(_STEPS[roles[n]], n) for n in target_first]
         if start is _QUEUE:
             write = _KEEP + _WRITE + _RETURN
             steps += [(_CALL_QUEUED, 0) if target is None else (write, target)]

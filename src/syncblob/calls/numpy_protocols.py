@@ -173,7 +173,7 @@ def run(like, {given}):
         array = {x}.viewable_array() if {x}.home.native else None
         array = {x}.layout.dummy() if array is None else array
     view = native({call}) if array.ndim >= axes else None
-    return read(like, {given}) if view is None else view_of({x}, array, view, {const})
+    return read(like, {given}) if view is None else _view_of({x}, array, view, {const})
 """
 
 
@@ -184,15 +184,14 @@ def _plan_of_view(rules: tables.Rules, kinds: tables.Arguments) -> Callable[...,
     first = [*kinds].index(tables.first_argument(function, kinds))
     blobs = [issubclass(kind, BlobCore) for kind in kinds.values()]
     # Other Blobs stand for axes and numbers.
-    values = [f"asarray({x})" if blob else x for x, blob in zip(given, blobs, strict=True)]
+    values = [f"np.asarray({x})" if blob else x for x, blob in zip(given, blobs, strict=True)]
     values[first] = "array"
     call, taken = arguments(values, names), ", ".join(given)
     text = _VIEW.format(given=taken, x=given[first], call=call, const=rules.const)
     method = None if names else tables.METHODS.get(function)
     native = _WITHOUT_COPIES.get(function) or method or rules.native
     axes, read = tables.VIEWS_OF_ONE[function], Plan(rules, kinds).run
-    make = maker_of(text, ("native", "axes", "read", "view_of"), __file__)
-    return make(native, axes, read, _view_of)
+    return maker_of(text, ("native", "axes", "read"), __name__)(native, axes, read)
 
 
 def _reshape(a: Any, shape: Any = None, order: Any = "C", **options: Any) -> Any:

@@ -119,13 +119,6 @@ class NumpyHome(Home):
     def wrap(self, array: NDArray[Any]) -> NDArray[np.uint8]:
         return array.reshape(-1).view(np.uint8)
 
-    def capsule(
-        self, array: NDArray[Any], *, stream: Any, max_version: tuple[int, int] | None
-    ) -> Any:
-        """Return NumPy's DLPack capsule of an array; the host has no streams."""
-        del stream
-        return array.__dlpack__(max_version=max_version)
-
 
 class _Host(NumpyHome):
     device = CPU

@@ -103,9 +103,12 @@ class SimulatedBackend(NumpyHome, Accelerator):
     downloaded_bytes: int
     peer_bytes: int
     can_share = True
+    # Memory that the host can read; the host itself has id 0.
+    dlpack_device: tuple[int, int] = (DLPACK_CPU, 1)
 
     def __init__(self, number: int) -> None:
         self.device: Device = Device(f"simulated:{number}")
+        self.dlpack_device = (DLPACK_CPU, number + 1)
         self.delay: float = 0.0
         # The last computation in shared memory.
         self._last: Push | None = None
@@ -378,11 +381,6 @@ class SimulatedBackend(NumpyHome, Accelerator):
         self.finish(None)
         for stream in self._streams.living():
             stream.synchronize()
-
-    @property
-    def dlpack_device(self) -> tuple[int, int]:
-        """(kDLCPU, index + 1): memory that the host can read; the host itself has id 0."""
-        return (DLPACK_CPU, self.device.index + 1)
 
     def _count_down(self, kind: str) -> None:
         """Raise if this operation of a kind is to fail. Call it under the lock."""

@@ -18,25 +18,12 @@ from syncblob.memory.accesses import expose, is_exposed
 
 if TYPE_CHECKING:
     from syncblob._layout import Layout
-    from syncblob.devices.base import Home, Side
+    from syncblob.devices.base import Side
     from syncblob.memory import Access, SyncedMemory
 
 CUDA = CudaBackend.protocol
 # What CuPy calls of a Blob without that interface.
 CUPY = "__cupy_get_ndarray__"
-
-
-def require_own_interface(home: Home) -> None:
-    """Raise AttributeError unless operations of the Blob run on a CUDA device.
-
-    Libraries treat every object with this interface as an array on a CUDA device.
-    """
-    # The first test is faster than the second.
-    if home.native or not isinstance(home, CudaBackend):
-        raise AttributeError(  # what hasattr() expects of a missing protocol
-            f"{CUDA}: operations of this Blob run on {home.device}; blob.gpu and "
-            'blob.on("cuda:0") have it, and cupy.asarray(blob) needs none'
-        )
 
 
 def require_protocol(memory: SyncedMemory, side: Side, protocol: str) -> Accelerator:

@@ -18,7 +18,6 @@ from syncblob.memory import CONST, Access, SyncedMemory
 
 if TYPE_CHECKING:
     from syncblob._layout import Layout
-    from syncblob.devices.base import Home
 
 HOST_DEVICE = HOST.dlpack_device
 
@@ -99,18 +98,6 @@ def export(  # noqa: PLR0913  # the keywords of the protocol
         array = memory.export(side, access, layout.forwards(), "__dlpack__", "DLPack")
         # NumPy sets the flag itself, according to the array.
         flags = dlpack_capsules.READ_ONLY if readonly and not home.native else 0
-    return capsule_of(home, array, stream, max_version, reported, flags)
-
-
-def capsule_of(
-    home: Home,
-    array: Any,
-    stream: Any,
-    max_version: tuple[int, int] | None,
-    device: tuple[int, int],
-    flags: int = 0,
-) -> Any:
-    """Return the capsule of an array of a home, with flags, as one of a device."""
     bfloat16 = is_bfloat16(array.dtype)
     if bfloat16:
         register_for_dlpack(array.dtype)
@@ -118,7 +105,7 @@ def capsule_of(
     capsule = home.capsule(array, stream=stream, max_version=max_version)
     # Also of managed memory, which CuPy calls kDLCUDAManaged: torch takes no such device, and NumPy
     # would read it without a wait.
-    if flags or bfloat16 or device != HOST_DEVICE:
+    if flags or bfloat16 or reported != HOST_DEVICE:
         code = dlpack_capsules.BFLOAT if bfloat16 else None
-        dlpack_capsules.edit(capsule, device=device, code=code, flags=flags)
+        dlpack_capsules.edit(capsule, device=reported, code=code, flags=flags)
     return capsule

@@ -8,7 +8,7 @@ no transfer.
 | where | what |
 | --- | --- |
 | `plans.rule_of` | which arguments a function writes |
-| `make_call._write` | a call that writes what lies ready on the host; `_read` writes nothing |
+| `make_call._WRITE` | a call that writes what lies ready on the host; `_READ` writes nothing |
 | `make_call.Call` | all other calls: `_written_tensor`, `_read_tensor` |
 | `tensors.home_of_tensors` | on which device a call runs |
 | `make_call.give` | what a call returns: tensors, or aliases of operands |

@@ -82,15 +82,10 @@ def _attach(
 def _attachment_of(blob: BlobCore, reason: str) -> tuple[torch.Tensor, _Attachment]:
     """Return a tensor over a Blob's data, and what a parameter over it needs."""
     blob.require_writable(reason)
-    layout = blob.layout
-    if layout.dtype.kind not in "fc" and not is_bfloat16(layout.dtype):
+    dtype = blob.dtype
+    if dtype.kind not in "fc" and not is_bfloat16(dtype):
         raise TypeError(
-            f"torch has gradients of floating-point and complex numbers, got {layout.dtype}; "
-            "use .astype()"
-        )
-    if layout.reversed_axes:
-        raise ValueError(
-            f"torch has no tensors with negative strides such as {layout.strides}; use a copy"
+            f"torch has gradients of floating-point and complex numbers, got {dtype}; use .astype()"
         )
     gradient = alias_over(blob, blob.home, HOST_DIFF, reason)
     data = alias_over(blob, blob.home, HOST_DATA, reason)

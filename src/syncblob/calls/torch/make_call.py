@@ -18,9 +18,10 @@ import torch
 import torch.utils._python_dispatch as _modes
 
 from syncblob.blob.core import GPU_DATA, HOST_DATA, BlobCore
-from syncblob.calls.engine import Cache, plans_by_function
+from syncblob.calls.engine import Cache, arguments, maker_of, plans_by_function
 from syncblob.calls.nested import NESTED, instances, replace_instances
 from syncblob.calls.results import forgets_newest, overwrite
+from syncblob.calls.tables import split_keys
 from syncblob.calls.torch import tensors as over
 from syncblob.calls.torch.plans import Plan, Rule, rule_of
 from syncblob.calls.torch.tensors import Loan, home_of_tensors, host_alias, loan_of
@@ -65,7 +66,7 @@ def _make(rule: Rule, kinds: Mapping[int | str, Any]) -> Callable[[Sequence[Any]
     """Return the function that makes calls, given the arguments; those by keyword come last."""
     plan = Plan(rule, kinds)
     if not plan.flags:
-        return partial(_begin if not plan.short else _write if plan.written else _read, plan)
+        return _make_ready(plan, rule, kinds) if plan.short else partial(_begin, plan)
     # Their truth says what a call writes.
     keys = [[*kinds][n] for n in plan.flags]
     made = Cache(lambda truths: _make(rule, {**kinds, **dict(zip(keys, truths, strict=True))}))
@@ -78,37 +79,119 @@ functions: Cache = plans_by_function(lambda function: rule_of(function)._replace
 
 # --- calls for which everything lies ready --------------------------------------------------------
 
-
-def _read(plan: Plan, values: Sequence[Any]) -> Any:
-    """Make a call that writes nothing, on the host."""
-    if (supervisors or _modes._is_in_torch_dispatch_mode) and not _may_run_on_host(plan, values):
+# The steps of such a call on the host, as text: a loop over the arguments would take longer than
+# many calls. Argument n is x{n}, and the tensor in its place a{n}. What cannot go on leaves the
+# call to others; until then nothing has changed.
+_START = """
+def run(values):
+    {given} = values
+    if _modes._is_in_torch_dispatch_mode or (supervisors and not _may_run_on_host(plan, values)):
         return _begin(plan, values)
-    operands, rest = [*values], plan.others
-    lent: list[Lent] = []
-    for n in plan.shape_only:
-        if not values[n].home.native:
+"""
+_SHAPE_ONLY = """
+    if not x{n}.home.native:
+        return _begin(plan, values)
+    a{n} = over.empty(x{n}.layout, _CPU)
+"""
+# Every output with gaps gets its contents when the function has succeeded.
+_TARGET = """
+    a{n} = target = host_alias(x{n}, HOST_DATA) if x{n}.home.native else None
+    layout = x{n}.known_layout
+    if target is None or _transformation() is not None or not ({fits}):
+        return _begin(plan, values)
+    start = target.data_ptr()
+    stop = start + layout.stop - layout.start
+    place = {place}
+"""
+_TARGET_TENSOR = """
+    a{n} = target = x{n}
+    layout, (_, start, stop) = None, over.storage_of(target)
+    if _transformation() is not None:
+        return _begin(plan, values)
+"""
+_OTHERS = """
+    lent = []
+    others = _lend(plan, ({others}), lent, {target})
+    if others is None:
+        return {elsewhere}(plan, values)
+    {replaced} = others
+"""
+# A loan would become an alias, and the next call would need a new one.
+_VIEW = """
+    a{n} = host_alias(x{n}, HOST_DATA) if plan.views and x{n}.home.native else None
+    if a{n} is not None and not {lent}:
+        return {call}
+"""
+# As in `_lend`, without a call.
+_BLOB = """
+    kept = x{n}.accessor_arrays[HOST_DATA]
+    loan{n} = kept.tensor if kept is not None and kept.shortcut.readable else None
+    if loan{n} is None or loan{n}.tensor._version != loan{n}.version:
+        loan{n} = loan_of(x{n}, HOST, plan.name)
+        if loan{n} is None:
+            return {elsewhere}(plan, values)
+    a{n} = loan{n}.tensor
+"""
+# An operand that is written, too, is one tensor.
+_BESIDE_TARGET = """
+    if loan{n}.start < stop and start < loan{n}.stop:
+        if x{n} is not {x}:
             return _begin(plan, values)
-        operands[n] = over.empty(values[n].layout, _CPU)
-    if plan.views and values[plan.blobs[0]].home.native:
-        # A loan would become an alias, and the next call would need a new one.
-        alias = host_alias(values[plan.blobs[0]], HOST_DATA)
-        if alias is not None and _lend(plan, operands, rest, lent) and not lent:
-            operands[plan.blobs[0]] = alias
-            return plan.compute(*operands)
-    for n in plan.blobs:
-        x = operands[n]
-        # As in `_lend`, without a call.
-        kept = x.accessor_arrays[HOST_DATA]
-        loan = kept.tensor if kept is not None and kept.shortcut.readable else None
-        if loan is None or loan.tensor._version != loan.version:
-            rest = [*rest, n]
-        else:
-            operands[n] = loan.tensor
-            lent.append((x, loan))
-    if rest and not _lend(plan, operands, rest, lent):
-        return _record(plan, values) if plan.others else _queue(plan, values)
-    result = plan.compute(*operands)
-    return result if _is_apart(result, lent) else give(result, lent, HOST, plan)
+        a{n} = target
+"""
+_READ = """
+    result = {call}
+    if {apart}not {lent} or _is_apart(result, lent := [{pairs}*{lent}]):
+        return result
+    return give(result, lent, HOST, plan)
+"""
+_WRITE = """
+    if running:
+        has_written()
+    try:
+        result = {call}
+    except RuntimeError as error:
+        _explain_resize(error, plan.name, {x})
+        raise
+    if layout is not None and (target.shape != layout.shape or {place} != place):
+        _require_place(plan.name, {x}, target, place and (*place, False, False))
+    return result if result is target else give(result, [{pairs}*{lent}], HOST, plan)
+"""
+
+
+def _make_ready(plan: Plan, rule: Rule, kinds: Mapping[int | str, Any]) -> Callable[..., Any]:
+    """Return the function that makes calls of a short plan on the host, given the arguments."""
+    blobs, others, count = plan.blobs, plan.others, len(kinds)
+    target, whole = next(iter(plan.written.items()), (0, False))
+    replaced = {*plan.shape_only, *plan.read, *plan.written}
+    operands = [f"{'a' if n in replaced else 'x'}{n}" for n in range(count)]
+    apart = "not loan{0}.start <= address <= loan{0}.stop and a{0}._version == loan{0}.version and "
+    address = "(address := _address_of(result)) and " if blobs else ""
+    words = {
+        "given": "".join(f"x{n}, " for n in range(count)),
+        "call": f"function({arguments(operands, split_keys(kinds)[1])})",
+        "others": "".join(f"x{n}, " for n in others),
+        "replaced": "".join(f"a{n}, " for n in others),
+        "lent": "lent" if others else "()",
+        "pairs": "".join(f"(x{n}, loan{n}), " for n in blobs),
+        "apart": address + "".join(apart.format(n) for n in blobs),
+        "x": f"x{target}",
+        "target": f"(x{target}, target, start, stop)" if plan.written else "None",
+        "elsewhere": "_begin" if plan.written else "_record" if others else "_queue",
+        "fits": "layout.contiguous and layout.size" if whole else "True",
+        "place": "None" if whole else "(target.data_ptr(), target.stride())",
+    }
+    steps = [(_START, 0), *((_SHAPE_ONLY, n) for n in plan.shape_only)]
+    if plan.written:
+        blob = issubclass([*kinds.values()][target], BlobCore)
+        steps += [(_TARGET if blob else _TARGET_TENSOR, target)]
+    steps += [(_OTHERS, 0)] * bool(others)
+    for n in blobs:
+        steps += [(_VIEW, n)] * (len(blobs) == 1 and not plan.written)
+        steps += [(_BLOB, n), *[(_BESIDE_TARGET, n)] * bool(plan.written)]
+    steps += [(_WRITE if plan.written else _READ, 0)]
+    text = "".join(step.format(n=n, **words) for step, n in steps)
+    return maker_of(text, ("plan", "function"), __name__)(plan, rule.function)
 
 
 def _record(plan: Plan, values: Sequence[Any]) -> Any:
@@ -116,18 +199,20 @@ def _record(plan: Plan, values: Sequence[Any]) -> Any:
     operands = [*values]
     tensors = [*instances([values[n] for n in plan.others], torch.Tensor)]
     here = tensors and _transformation() is None and not any(x.is_cuda for x in tensors)
-    if not (here and plan.blobs and _lend(plan, operands, plan.blobs, [])):
+    lent = _lend(plan, [values[n] for n in plan.blobs], []) if here else None
+    if not lent:
         return _queue(plan, values)
-    for n in plan.blobs:
-        operands[n] = operands[n].clone()
+    for n, tensor in zip(plan.blobs, lent, strict=True):
+        operands[n] = tensor.clone()
     return plan.compute(*operands)
 
 
 def _queue(plan: Plan, values: Sequence[Any]) -> Any:
     """Make a call that writes nothing, with the tensors that Blobs keep on a CUDA device."""
-    operands = [*values]
     lent: list[Lent] = []
-    if supervisors or plan.shape_only or not _lend(plan, operands, plan.read, lent, place=GPU_DATA):
+    ready = not (supervisors or plan.shape_only)
+    operands = _lend(plan, values, lent, place=GPU_DATA) if ready else None
+    if operands is None:
         return _begin(plan, values)
     home: Any = lent[0][0].home
     stream = home.order.plain()
@@ -143,82 +228,41 @@ def _queue(plan: Plan, values: Sequence[Any]) -> Any:
     return result if _is_apart(result, lent) else give(result, lent, home, plan)
 
 
-def _write(plan: Plan, values: Sequence[Any]) -> Any:
-    """Make a call that writes one Blob or tensor, on the host."""
-    special = supervisors or _modes._is_in_torch_dispatch_mode
-    if _transformation() is not None or (special and not _may_run_on_host(plan, values)):
-        return _begin(plan, values)
-    n: Any = plan.target
-    x, whole = values[n], plan.written[n]
-    layout: Any = None
-    strides = None
-    if not isinstance(x, BlobCore):
-        tensor, (_, start, stop) = x, over.storage_of(x)
-    else:
-        tensor = host_alias(x, HOST_DATA) if x.home.native else None
-        layout = x.known_layout
-        # Every other output gets its contents when the function has succeeded.
-        if tensor is None or (whole and not (layout.contiguous and layout.size)):
-            return _begin(plan, values)
-        start = tensor.data_ptr()
-        stop = start + layout.stop - layout.start
-        strides = None if whole else tensor.stride()
-    operands = [*values]
-    lent: list[Lent] = []
-    operands[n] = tensor
-    if plan.read and not _lend(plan, operands, plan.read, lent, (x, tensor, start, stop)):
-        return _begin(plan, values)
-    if running:
-        has_written()
-    try:
-        result = plan.compute(*operands)
-    except RuntimeError as error:
-        _explain_resize(error, plan.name, () if tensor is x else (x,))
-        raise
-    if layout is not None and not (
-        tensor.shape == layout.shape
-        and (whole or (tensor.stride() == strides and tensor.data_ptr() == start))
-    ):
-        _require_place(plan.name, x, tensor, None if whole else (start, strides, False, False))
-    return result if result is tensor else give(result, lent, HOST, plan)
-
-
 def _lend(
     plan: Plan,
-    items: list[Any],
-    places: Iterable[int],
+    items: Iterable[Any],
     lent: list[Lent],
-    target: tuple[Any, Any, int, int] = (None, None, 0, 0),
+    target: tuple[Any, Any, int, int] | None = None,
     place: int = HOST_DATA,
-) -> bool:
-    """Put tensors that lie ready in the places of Blobs; return whether all do.
+) -> list[Any] | None:
+    """Return items with tensors that lie ready in place of Blobs; None unless all do.
 
-    `target` is what the call writes, the tensor in its place, and the addresses of that. `place` is
-    that of the arrays with which Blobs keep the tensors.
+    `target` is what the call writes, if anything: that, the tensor in its place, and the addresses
+    of the tensor. `place` is that of the arrays with which Blobs keep the tensors.
     """
-    y, written, start, stop = target
-    for n in places:
-        x = items[n]
+    y, written, start, stop = target or (None, None, 0, 0)
+    found = [*items]
+    for n, x in enumerate(found):
         if isinstance(x, BlobCore):
             kept = x.accessor_arrays[place]
             loan = kept.tensor if kept is not None and kept.shortcut.readable else None
             if loan is None or loan.tensor._version != loan.version:
                 loan = None if place else loan_of(x, HOST, plan.name)
                 if loan is None:
-                    return False
+                    return None
             if not (loan.start < stop and start < loan.stop):
-                items[n] = loan.tensor
+                found[n] = loan.tensor
                 lent.append((x, loan))
             elif x is y:
                 # An operand that is written, too, is one tensor.
-                items[n] = written
+                found[n] = written
             else:
-                return False
-        elif isinstance(x, NESTED) and {*map(type, x)} != _INTEGERS:
-            inner, kind = [*x], type(x)
-            if kind not in _PLAIN or not _lend(plan, inner, range(len(x)), lent, target, place):
-                return False
-            items[n] = inner if kind is list else tuple(inner)
+                return None
+        elif isinstance(x, NESTED) and (type(x) is list or {*map(type, x)} != _INTEGERS):
+            inner = _lend(plan, x, lent, target, place) if type(x) in _PLAIN else None
+            if inner is None:
+                return None
+            found[n] = inner if type(x) is list else tuple(inner)
         elif isinstance(x, torch.Tensor) and (
             place
             or x.is_cuda
@@ -226,14 +270,12 @@ def _lend(
             or (x.requires_grad and torch.is_grad_enabled())
             or (stop and x is not written and over.overlaps(x, start, stop))
         ):
-            return False
-    return True
+            return None
+    return found
 
 
 def _may_run_on_host(plan: Plan, values: Sequence[Any]) -> bool:
     """Return whether a call can use what lies ready on the host, although guards are active."""
-    if _modes._is_in_torch_dispatch_mode:
-        return False
     tensors = [*instances(values, torch.Tensor)]
     home = home_of_tensors(tensors, [x.device for x in instances(values, BlobCore)])
     if plan.computes:
@@ -292,7 +334,7 @@ class Call:
                 return self._finish(self._compute())
             return self._finish(in_room(home, plan.name, torch.OutOfMemoryError, self._compute))
         except RuntimeError as error:
-            _explain_resize(error, plan.name, self._written)
+            _explain_resize(error, plan.name, *self._written)
             raise
         finally:
             # Also after a failure, because work queued before it still runs.
@@ -417,7 +459,8 @@ class Call:
             # The graph will write them again, and nobody says when.
             for x in self._written:
                 expose(x.memory, x.memory.side_of(home), start=x.layout.start, stop=x.layout.stop)
-        return give(result, [] if self._recorded else [*self._read.values()], home, plan)
+        lent = [] if self._recorded else [*self._read.values()]
+        return result if _is_apart(result, lent) else give(result, lent, home, plan)
 
     def _write_back(self, pairs: Iterable[tuple[BlobCore, torch.Tensor]]) -> None:
         """Copy tensors into Blobs."""
@@ -436,10 +479,10 @@ class Call:
 # --- results --------------------------------------------------------------------------------------
 
 
-def _explain_resize(error: RuntimeError, name: str, written: Sequence[BlobCore]) -> None:
+def _explain_resize(error: RuntimeError, name: str, *written: Any) -> None:
     """Raise a ValueError in place of torch's error for a Blob that it cannot resize."""
-    if "not resizable" in str(error) and written:
-        shapes = " and ".join(str(x.shape) for x in written)
+    shapes = " and ".join(str(x.shape) for x in written if isinstance(x, BlobCore))
+    if "not resizable" in str(error) and shapes:
         raise ValueError(
             f"{name} gives more elements than the Blob to be written has, of shape {shapes}; "
             "resize it first"
@@ -460,29 +503,29 @@ def _require_place(name: str, x: BlobCore, tensor: torch.Tensor, place: Any = No
         )
 
 
-def _is_apart(result: Any, lent: Sequence[Lent]) -> bool:
-    """Return whether a result surely shares no memory with loans, and none of them was written."""
+def _address_of(result: Any) -> int:
+    """Return the address of a tensor; 0 for other objects."""
     try:
         # Zero without elements, and then the storage may still be that of a loan.
-        address = result.data_ptr() if type(result) is torch.Tensor else 0
+        return result.data_ptr() if type(result) is torch.Tensor else 0
     except RuntimeError:
         # Sparse tensors and the wrappers of torch.func have no storage.
-        address = 0
-    if not address:
-        return not lent
-    for _, loan in lent:
-        if loan.start <= address <= loan.stop or loan.tensor._version != loan.version:
-            return False
+        return 0
+
+
+def _is_apart(result: Any, lent: Sequence[Lent]) -> bool:
+    """Return whether a result surely shares no memory with loans, and none of them was written."""
+    for part in result if isinstance(result, tuple) else (result,):
+        address = _address_of(part)
+        for _, loan in lent:
+            written = loan.tensor._version != loan.version
+            if written or not address or loan.start <= address <= loan.stop:
+                return False
     return True
 
 
 def give(result: Any, lent: Sequence[Lent], home: Home, plan: Plan) -> Any:
     """Make aliases of loans that a function has written or returns; return the result."""
-    for part in result if isinstance(result, tuple) else (result,):
-        if not _is_apart(part, lent):
-            break
-    else:
-        return result
     aliases: list[Loan] = []
 
     def become_alias(x: BlobCore, loan: Loan) -> None:

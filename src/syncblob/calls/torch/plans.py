@@ -67,7 +67,7 @@ class Plan:
         outs = {*rule.outs, "out"}
         targets = {*rule.written, *outs, *by_flags}
         # The function, with keyword arguments by position, too, and its name for messages.
-        self.compute: Callable[..., Any] = in_order(function, kinds_by_key, "torch")
+        self.compute: Callable[..., Any] = in_order(function, kinds_by_key)
         self.name: str = getattr(function, "__name__", "torch")
         # Whether a Blob may lend its kept tensor: torch's own functions store no argument.
         self.keeps: bool = rule.keeps
@@ -81,7 +81,6 @@ class Plan:
             for i, name in enumerate(given)
             if name in targets and kinds[i] is not NoneType
         }
-        self.target: int | None = next(iter(self.written), None)
         blobs, tensors, nested = (
             [i for i, kind in enumerate(kinds) if isinstance(kind, type) and issubclass(kind, each)]
             for each in (BlobCore, torch.Tensor, NESTED)

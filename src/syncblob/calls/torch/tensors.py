@@ -90,16 +90,16 @@ def tensor_over(blob: BlobCore, *, copy: bool | None) -> torch.Tensor:
             "a tensor can be written, and this Blob is a const view; leave out copy=False to get "
             "a copy, or use the Blob it was taken from"
         )
-    if layout.reversed_axes:
-        raise ValueError(
-            f"torch has no tensors with negative strides such as {layout.strides}; use copy=True"
-        )
     return alias_over(blob, blob.home, HOST_DATA, "to_torch")
 
 
 def alias_over(blob: BlobCore, home: Home, place: int, reason: str) -> torch.Tensor:
     """Return a tracked alias of data or diff, by its place, in a home; not of a const Blob."""
     tensor = host_alias(blob, place) if home is HOST else None
+    if tensor is None and blob.layout.reversed_axes:
+        raise ValueError(
+            f"torch has no tensors with negative strides such as {blob.layout.strides}; use a copy"
+        )
     if tensor is None:
         memory = blob.memory_of(diff=place == HOST_DIFF)
         tensor, _ = tensor_over_memory(memory, blob.layout, home, MUTABLE, reason)

@@ -121,17 +121,13 @@ class Spans:
         start, stop = runs[0].start, runs[-1].stop
         if len(runs) == 1 and stop - start == self.nbytes:
             return Spans.whole(stop, runs[0].holders)
-        first, last = self._indices(start, stop)
+        # The spans that end at its start, or contain that, and begin at its stop, or contain that.
+        first, last = bisect_left(self.ends, start), bisect_right(self.ends, stop)
+        before = self.runs(self.ends[first - 1] if first else 0, start)
+        after = self.runs(stop, self.ends[last]) if stop < self.nbytes else []
         ends: Any = list(self.ends[:first])
         held: Any = list(self.holders[:first])
-        if start > (ends[-1] if ends else 0):
-            ends.append(start)
-            held.append(self.holders[first])
-        rest = [Run(stop, self.ends[last], self.holders[last])] if stop < self.ends[last] else []
-        if not rest and last + 1 < len(self.ends):
-            last += 1
-            rest = [Run(stop, self.ends[last], self.holders[last])]
-        for run in (*runs, *rest):
+        for run in (*before, *runs, *after):
             if held and held[-1] == run.holders:
                 ends[-1] = run.stop
             else:
@@ -146,10 +142,8 @@ class Spans:
 
     def left_to(self, start: int, stop: int, holder: int) -> Spans:
         """Return a map in which what a side shares in a range with others is its own alone."""
-        if start >= stop and self.nbytes:
-            return self
-        if self.common(start, stop) & holder:
-            return self.put(start, stop, holder)
+        if not self.nbytes and self.holders[0] & holder:
+            return Spans.whole(0, holder)
         return self.changed(start, stop, lambda held: holder if held & holder else held)
 
     def changed(self, start: int, stop: int, change: Callable[[int], int]) -> Spans:

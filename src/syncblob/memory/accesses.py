@@ -50,8 +50,8 @@ def acquire(  # noqa: C901, PLR0912, PLR0913  # an access; inlined, because call
     ledger, side, access, layout, reason
         The access. An overwrite of a layout with gaps is a mutable access.
     fill
-        Writes into the window, its first argument, as part of the access, and sets `done` of its
-        second when it has written. What an overwrite discards is kept until then.
+        Writes into the window, its first argument, as part of the access; see `commit`. What an
+        overwrite discards is kept until then.
     locked
         Whether the access makes no room, because the caller does, or holds the lock.
     announced

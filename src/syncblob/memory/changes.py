@@ -203,15 +203,6 @@ def _with_rest(
     return brought, after
 
 
-class Written:
-    """Whether the contents of a change have been written.
-
-    No signal handler can run between the write and the assignment of this attribute.
-    """
-
-    done = False
-
-
 def commit(  # noqa: C901, PLR0912, PLR0913, PLR0917  # the steps of every change, in order
     ledger: Ledger,
     planner: Callable[..., Change],
@@ -229,11 +220,12 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0917  # the steps of every chang
     The planner gets the ledger, side, access, start, stop and `argument`, when nothing else can
     change the state any more. `reason` is the name of the access for the log and the history; empty
     if the history does not have such changes. `fill` writes into the window, its first argument,
-    and sets `done` of its second when it has written.
+    and appends to its second, with no signal handler in between.
     """
     revoked: list[Loan] = []
     change: Change | None = None
-    written, done = Written(), False
+    written: list[object] = []
+    done = False
     try:
         # Accesses that interrupt this on the same thread are refused from now on.
         ledger.moving = True
@@ -284,7 +276,8 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0917  # the steps of every chang
                 # Another thread has revoked the shortcuts meanwhile, which needs no lock.
                 ledger.revoke_shortcuts()
     except BaseException as error:
-        _undo(ledger, change, revoked, done=done, written=written.done)
+        if not done:
+            _undo(ledger, change, revoked, written)
         if isinstance(error, MemoryError):
             ledger.explain_shortage(error, side, change and change.needed, reason, layout)
         raise
@@ -369,7 +362,7 @@ def _stale(ledger: Ledger, change: Change) -> int:
 
 
 def _fill(
-    ledger: Ledger, change: Change, window: Any, fill: Callable[..., None], written: Written
+    ledger: Ledger, change: Change, window: Any, fill: Callable[..., None], written: list[object]
 ) -> None:
     """Write into a window, of which other sides may hold bytes: perhaps only in part."""
     before, mine = change.before, 1 << change.side
@@ -397,11 +390,9 @@ def _clean_up(ledger: Ledger, change: Change, revoked: list[Loan], last: Transit
 
 
 def _undo(
-    ledger: Ledger, change: Change | None, revoked: list[Loan], *, done: bool, written: bool
+    ledger: Ledger, change: Change | None, revoked: list[Loan], written: list[object]
 ) -> None:
-    """Undo what a change that failed has prepared, unless it is done, or has been written."""
-    if done:
-        return
+    """Undo what a change that failed has prepared, unless its contents have been written."""
     if written and change is not None:
         # An interrupt came right after the write. The parts that this side held before have the
         # new contents already, so the whole range must have them.
@@ -418,14 +409,13 @@ def take(
     """Make a side the only holder of what it shares in a range, or of everything in it."""
     if ledger.is_alone(side, start, stop):
         return
+    access = CONST if side is Side.HOST else MUTABLE
     try:
-        if ledger.uploads and ledger.awaits(side):
-            # Refuse accesses that interrupt this on the same thread.
-            ledger.moving = True
-            # No copy may arrive once this side alone holds the newest contents.
-            ledger.finish_uploads(side, MUTABLE, start, stop)
+        # Refuse accesses that interrupt this on the same thread.
+        ledger.moving = True
+        # No copy may arrive once this side alone holds the newest contents.
+        ledger.finish_uploads(side, access, start, stop)
     finally:
-        access = CONST if side is Side.HOST else MUTABLE
         commit(ledger, _plan_taking, side, access, start, stop, reason, everything)
 
 

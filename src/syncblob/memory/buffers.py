@@ -99,7 +99,8 @@ def homes_of(*homes: Home) -> tuple[Home, ...]:
 
 _START = attrgetter("start")
 _STOP = attrgetter("stop")
-NO_PARTS: Any = MappingProxyType({})
+# Stands for a dict in memories that need none yet.
+EMPTY: Any = MappingProxyType({})
 
 
 def find_window(windows: Sequence[Window], start: int, stop: int) -> Window | None:

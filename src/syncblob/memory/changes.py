@@ -20,7 +20,6 @@ from syncblob._source_lines import user_instruction
 from syncblob.devices import Side
 from syncblob.devices.base import WRITERS
 from syncblob.memory.buffers import PAIR, Window, find_window
-from syncblob.memory.ledger import OLDEST, Transition
 from syncblob.memory.loans import NO_LOANS, require_announced, restore
 from syncblob.memory.operations import is_written_elsewhere, let_go, running, searches
 from syncblob.memory.state_machine import (
@@ -42,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
     from syncblob._layout import Layout
-    from syncblob.memory.ledger import Ledger
+    from syncblob.memory.ledger import Ledger, Transition
     from syncblob.memory.loans import Loan
 
 # How bytes come to each of two sides from the other.
@@ -57,9 +56,6 @@ there. None is known to do that on accelerators, and a larger upload would wait 
 
 MAX_SPANS = 1024
 """An access that would leave more spans than this is widened to the whole memory, if it can be."""
-
-_new = tuple.__new__
-
 
 class Change(NamedTuple):
     """A change of the state of a memory, as planned."""
@@ -254,13 +250,11 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0917  # the steps of every chang
             _fill(ledger, change, window, fill, written)
         # The map last.
         ledger.span_limit, ledger.spans = change.span_limit or ledger.span_limit, after
-        done = True
-        last = None
+        done, last = True, None
         if reason and (copied or after is not before or change.between is not None):
             # Two more frames are ours: this function and its caller.
             place = user_instruction(3)
-            last = _new(Transition, (reason, before, after, copied, start, stop, *place))
-            ledger.noted = (*ledger.noted[OLDEST:], *last)
+            last = ledger.note(reason, start, stop, place, before, copied)
         if ledger.loans.live or ledger.source or ledger.watch or change.between is not None:
             user = _clean_up(ledger, change, revoked, last) and user
         if after.uniform is not None and ledger.last_used and user and not ledger.uploads:
@@ -440,8 +434,8 @@ def adopt(ledger: Ledger, side: Side, buffer: Any, announced: Collection[set[Loa
         has = other is not side and ledger.windows(other)
         if has and ledger.home(other).shared and ledger.home(side).shared:
             # The next access there shares the new buffer, if it can.
-            ledger.forget_shortcuts(other)
             ledger.whole[other] = None
+            ledger.forget_shortcuts(other)
             ledger.loans.live.difference_update(ledger.loans.of(other))
 
 

@@ -121,13 +121,15 @@ class Spans:
         start, stop = runs[0].start, runs[-1].stop
         if len(runs) == 1 and stop - start == self.nbytes:
             return Spans.whole(stop, runs[0].holders)
-        # The spans that end at its start, or contain that, and begin at its stop, or contain that.
+        # The span that reaches its start, and the one that goes on from its stop.
         first, last = bisect_left(self.ends, start), bisect_right(self.ends, stop)
-        before = self.runs(self.ends[first - 1] if first else 0, start)
-        after = self.runs(stop, self.ends[last]) if stop < self.nbytes else []
         ends: Any = list(self.ends[:first])
         held: Any = list(self.holders[:first])
-        for run in (*before, *runs, *after):
+        if start:
+            ends.append(start)
+            held.append(self.holders[first])
+        rest = [Run(stop, self.ends[last], self.holders[last])] if stop < self.nbytes else []
+        for run in (*runs, *rest):
             if held and held[-1] == run.holders:
                 ends[-1] = run.stop
             else:

@@ -70,10 +70,7 @@ def acquire(  # noqa: C901, PLR0912, PLR0913  # an access; inlined, because call
                 if stop > spans.nbytes:
                     # Another thread has resized the Blob.
                     start, stop = min(start, spans.nbytes), spans.nbytes
-                if access is OVERWRITE and not (
-                    (layout.contiguous or layout.gapless)
-                    and layout.stop - layout.start == stop - start
-                ):
+                if access is OVERWRITE and not (layout.gapless and layout.reach == (start, stop)):
                     # Such an overwrite leaves bytes of the range.
                     access = MUTABLE
                 buffer = ledger.whole[side]
@@ -86,17 +83,11 @@ def acquire(  # noqa: C901, PLR0912, PLR0913  # an access; inlined, because call
                 if ledger.loans.live or ledger.source or ledger.uploads or ledger.watch:
                     _settle_concerns(ledger, side, access, start, stop, announced)
                 spans = ledger.spans
-                uniform = spans.uniform
-                held = spans.common(start, stop) if uniform is None else uniform
+                held = spans.common(start, stop) if spans.uniform is None else spans.uniform
                 use = ledger, plan, side, access, start, stop, reason, announced
                 if buffer is None or fill is not None or not held & mine:
                     return commit(*use, layout, fill)
-                if (
-                    writes
-                    and uniform != mine
-                    and (start < stop or not stop)
-                    and (uniform is not None or spans.any(start, stop) != mine)
-                ):
+                if writes and not ledger.is_alone(side, start, stop):
                     # Other sides hold the range, too, and lose it.
                     commit(*use)
                 elif open_logs:

@@ -80,9 +80,8 @@ class Window:
 
         `own` tells that it is only passed to `Home.compute`; see `Home.own_view`.
         """
-        if self.start or not layout.size:
-            layout = layout.shift(-self.start)
-        return (home.own_view if own else home.view)(self.array, layout, writable=writable)
+        view = home.own_view if own else home.view
+        return view(self.array, self.inner(layout), writable=writable)
 
     def alias(self, home: Home, layout: Layout) -> tuple[Any, object]:
         """Return an array over it, and the object that dies with the last use of that."""
@@ -184,11 +183,15 @@ class Buffers:
         """
         if len(self.homes) <= len(PAIR):
             return PAIR[1 - side]
-        others = [other for other in self.all_sides if other is not side and holders >> other & 1]
         home: Any = self.home(side)
-        alike = [other for other in others if self.alike(side) >> other & 1]
-        direct = (other for other in others if side and other and home.reaches(self.home(other)))
-        return next(itertools.chain(alike, direct, others))
+        alike = self.alike(side)
+
+        def is_far(other: Side) -> tuple[bool, bool]:
+            direct = side and other and home.reaches(self.home(other))
+            return not alike >> other & 1, not direct
+
+        others = [other for other in self.all_sides if other is not side and holders >> other & 1]
+        return min(others, key=is_far)
 
     def windows(self, side: int) -> tuple[Window, ...]:
         """Return the windows of a side."""
@@ -203,9 +206,8 @@ class Buffers:
 
     def inside(self, side: int, start: int, stop: int) -> list[Window]:
         """Return the windows of a side that lie in a range."""
-        windows = self.windows(side)
-        first = bisect_left(windows, start, key=_START)
-        return [*windows[first : bisect_right(windows, stop, key=_STOP)]]
+        windows = self.within(side, start, stop)
+        return [each for each in windows if start <= each.start and each.stop <= stop]
 
     def window_over(self, side: int, start: int, stop: int) -> Window | None:
         """Return the window of a side that contains a range; None if none does."""
@@ -248,17 +250,14 @@ class Buffers:
             return window
         return None
 
-    def finish(self, sides: int, start: int, stop: int) -> None:
-        """Wait for the work of some sides, a bit mask, on a range of their buffers."""
-        for side in self.all_sides[1:]:
-            if sides >> side & 1:
-                window: Any = self.whole[side]
-                accelerator: Any = self.homes[side]
-                accelerator.finish(window.part(start, stop))
-
     def finish_others(self, side: int, start: int, stop: int) -> None:
         """Wait for the work on a range of the sides that have one buffer with a side."""
-        self.finish(self.alike(side) & ~(1 << side), start, stop)
+        others = self.alike(side) & ~(1 << side)
+        for other in self.all_sides[1:]:
+            if others >> other & 1:
+                window: Any = self.whole[other]
+                accelerator: Any = self.homes[other]
+                accelerator.finish(window.part(start, stop))
 
     # --- allocations and copies -------------------------------------------------------------------
 
@@ -270,18 +269,17 @@ class Buffers:
         If there is none, it is a new one of everything, which the caller has to give to the side.
         `zeroed` fills it with zeros.
         """
-        window = find_window(windows, start, stop) if windows else None
+        window = find_window(windows, start, stop)
         if window is None:
-            nbytes, homes = self.spans.nbytes, self.homes
+            nbytes = self.nbytes
             if side:
                 buffer = self.allocate(side, nbytes, zeroed=zeroed)
             else:
                 # As the accelerator wants it, by default that of the default device.
-                partner = homes[1] if len(homes) > 1 else home_of()
-                buffer = partner.allocate_host(nbytes, zeroed=zeroed)
+                buffer = (self.accelerator or home_of()).allocate_host(nbytes, zeroed=zeroed)
             window = Window(0, nbytes, buffer)
-            windows = (window,)
-        elif zeroed:
+            return window, (window,)
+        if zeroed:
             # Just made for this access, or an interrupted access left it.
             self.finish_others(side, 0, self.nbytes)
             self.home(side).zero(window.array)
@@ -416,10 +414,10 @@ class Source:
 
     def __init__(self, function: Function, nbytes: int) -> None:
         self._function: Any = function
-        self._again: Callable[[], Function | None] | None = None
-        can_be_read_again = getattr(function, "again", None) is not None
+        # Unlike the function, this does not keep a file open.
+        self._again: Callable[[], Function | None] | None = getattr(function, "again", None)
         # With 1 for the bytes that can be read again: nobody has written them since.
-        self.unwritten: Spans = Spans.whole(nbytes, int(can_be_read_again))
+        self.unwritten: Spans = Spans.whole(nbytes, int(self._again is not None))
         self._nbytes = nbytes
         self._contents: NDArray[np.uint8] | None = None
 
@@ -427,16 +425,12 @@ class Source:
         """Let go of what has been used completely; return what can be read again, or None."""
         if not any(self.unwritten.holders):
             return None
-        if self._function is not None:
-            # Unlike the function, this does not keep a file open.
-            self._again = self._function.again
-            self._function = self._contents = None
+        self._function = self._contents = None
         return self
 
     def reopen(self) -> bool:
         """Prepare to be read again, whatever is closed from now on; return whether that works."""
-        again = self._again or getattr(self._function, "again", None)
-        function = None if again is None else again()
+        function = None if self._again is None else self._again()
         if function is not None:
             self._function = function
         return function is not None

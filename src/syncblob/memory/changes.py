@@ -20,6 +20,7 @@ from syncblob._source_lines import user_instruction
 from syncblob.devices import Side
 from syncblob.devices.base import WRITERS
 from syncblob.memory.buffers import PAIR, Window, find_window
+from syncblob.memory.ledger import OLDEST, Transition
 from syncblob.memory.loans import NO_LOANS, require_announced, restore
 from syncblob.memory.operations import is_written_elsewhere, let_go, running, searches
 from syncblob.memory.state_machine import (
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
     from syncblob._layout import Layout
-    from syncblob.memory.ledger import Ledger, Transition
+    from syncblob.memory.ledger import Ledger
     from syncblob.memory.loans import Loan
 
 # How bytes come to each of two sides from the other.
@@ -56,6 +57,10 @@ there. None is known to do that on accelerators, and a larger upload would wait 
 
 MAX_SPANS = 1024
 """An access that would leave more spans than this is widened to the whole memory, if it can be."""
+
+
+_new = tuple.__new__
+
 
 class Change(NamedTuple):
     """A change of the state of a memory, as planned."""
@@ -133,7 +138,7 @@ def plan(
         if writes or not nbytes:
             lost.append(changed)
     if pieces and part and side is Side.HOST and nbytes <= SMALL:
-        pieces, after = _with_rest(before, pieces, after, start, stop)
+        pieces, after = _with_rest(before, pieces, after)
     # The caller of an access of a part on the host may reach further, and must not find old bytes
     # of the heap there.
     zeroed = (initial and access is not OVERWRITE) or (part and (initial or (new and not side)))
@@ -157,11 +162,11 @@ def _join(
     others = [ledger.windows(each) for each in ledger.all_sides if each is not side]
     if not all(isinstance(window.array, np.ndarray) for window in chain(*others)):
         return pieces, after
-    in_use = [upload[:2] for upload in ledger.uploads]
-    in_use += [(loan.start, loan.stop) for loan in list(ledger.loans.live)]
-    kept = Spans.covering(after.nbytes, [(start, stop), *in_use])
+    kept = [Run(start, stop, 1), *[Run(*upload[:2], 1) for upload in ledger.uploads]]
+    kept += [Run(loan.start, loan.stop, 1) for loan in list(ledger.loans.live)]
+    stays = Spans.covering(after.nbytes, kept)
     runs = after.runs(0, after.nbytes)
-    free = {run for run in runs if run.holders and not kept.any(run.start, run.stop)}
+    free = {run for run in runs if run.holders and not stays.any(run.start, run.stop)}
     common = reduce(and_, [run.holders | 1 << side for run in free], ~0)
     more = [run for run in free if not run.holders >> side & 1]
     after = after.replaced(run._replace(holders=common) if run in free else run for run in runs)
@@ -180,22 +185,16 @@ def _plan_whole(nbytes: int, held: int, side: Side, access: Access) -> Change:
     return Change(*change)
 
 
-def _with_rest(
-    before: Spans, pieces: Sequence[Run], after: Spans, start: int, stop: int
-) -> tuple[Sequence[Run], Spans]:
+def _with_rest(before: Spans, pieces: Sequence[Run], after: Spans) -> tuple[Sequence[Run], Spans]:
     """Let the bytes beside a range that are where those at its ends are come to the host along.
 
     What another side holds keeps its holders, because other code may be writing it there.
     """
-    first, last = pieces[0], pieces[-1]
-    low = before.span_of(first.start)[0]
-    high = before.span_of(last.stop - 1)[1]
-    brought = [*pieces]
-    brought[0] = Run(low, first.stop, first.holders)
-    brought[-1] = Run(brought[-1].start, high, last.holders)
-    for piece, outside in ((first, (low, start)), (last, (stop, high))):
-        if not piece.holders and outside[0] < outside[1]:
-            after = after.put(*outside, 1 << Side.HOST)
+    low, high = before.span_of(pieces[0].start)[0], before.span_of(pieces[-1].stop - 1)[1]
+    brought = before.lacking(low, high, 1 << Side.HOST)
+    for run in brought:
+        if not run.holders:
+            after = after.put(run.start, run.stop, 1 << Side.HOST)
     return brought, after
 
 
@@ -254,7 +253,8 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0917  # the steps of every chang
         if reason and (copied or after is not before or change.between is not None):
             # Two more frames are ours: this function and its caller.
             place = user_instruction(3)
-            last = ledger.note(reason, start, stop, place, before, copied)
+            last = _new(Transition, (reason, before, after, copied, start, stop, *place))
+            ledger.noted = (*ledger.noted[OLDEST:], *last)
         if ledger.loans.live or ledger.source or ledger.watch or change.between is not None:
             user = _clean_up(ledger, change, revoked, last) and user
         if after.uniform is not None and ledger.last_used and user and not ledger.uploads:

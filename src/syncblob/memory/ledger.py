@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 # Programs that use more parts of a memory than this ask again.
 _MOST_SHORTCUTS = 64
 
-_new = tuple.__new__
 _UNUSABLE = (False, False)
 _BEFORE_ALL_LOGS = (-1, Side.HOST)
 
@@ -191,8 +190,7 @@ class Ledger(Buffers):
         homes = self.homes
         if homes[-1] is home and len(homes) == len(PAIR):
             return Side.ACCELERATOR
-        # A signal handler may add one, too, in the middle of this.
-        while home not in self.homes:
+        if home not in self.homes:
             with self.lock:
                 if self.moving:
                     self.refuse_reentry()
@@ -217,9 +215,8 @@ class Ledger(Buffers):
     def usable(self, side: Side, start: int, stop: int) -> tuple[bool, bool]:
         """Compute the attributes of a shortcut, under the lock: readable and writable."""
         spans, mine = self.spans, 1 << side
-        uniform = spans.uniform
         if (
-            not (spans.common(start, stop) if uniform is None else uniform) & mine
+            not spans.common(start, stop) & mine
             or self.watch is not None
             or (self.uploads and self.awaits(side))
             or (open_logs and not self.is_use_noted(side))
@@ -228,7 +225,7 @@ class Ledger(Buffers):
         written = self.loans.live and self.loans.writers(start, stop, ~mine)
         # Beside arrays of others over the same buffer, each access waits: see `meet`.
         return not (written and self.shared), not (
-            (spans.any(start, stop) if uniform is None else uniform) != mine
+            spans.any(start, stop) != mine
             or self.uploads
             or written
             or (self.source is not None and self.source.unwritten.any(start, stop))
@@ -330,19 +327,11 @@ class Ledger(Buffers):
     # --- under the lock --------------------------------------------------------------------------
 
     def note(
-        self,
-        reason: str,
-        start: int,
-        stop: int,
-        place: NotedPlace,
-        before: Spans | None = None,
-        copied: str = "",
-    ) -> Transition:
+        self, reason: str, start: int, stop: int, place: NotedPlace, before: Spans | None = None
+    ) -> None:
         """Append to the history what led to this map, by default from that of a new memory."""
         before = before or Spans.whole(self.nbytes, 0)
-        last = _new(Transition, (reason, before, self.spans, copied, start, stop, *place))
-        self.noted = (*self.noted[OLDEST:], *last)
-        return last
+        self.noted = (*self.noted[OLDEST:], reason, before, self.spans, "", start, stop, *place)
 
     def is_use_noted(self, side: Side) -> bool:
         """Tell whether the open logs know that no other side was used since a side was."""
@@ -377,10 +366,9 @@ class Ledger(Buffers):
 
     def meet(self, side: Side, start: int, stop: int) -> None:
         """Wait for what others may do to a range, through arrays over the same buffer."""
-        others = self.alike(side) & ~(1 << side)
-        for loan in self.loans.writers(start, stop, others):
+        for loan in self.loans.writers(start, stop, self.alike(side) & ~(1 << side)):
             if loan.side:
-                self.finish(1 << loan.side, start, stop)
+                self.finish_others(side, start, stop)
             else:
                 accelerator: Any = self.homes[side]
                 # The host writes at any time, so the next operation ends before its call does.

@@ -70,7 +70,8 @@ def acquire(  # noqa: C901, PLR0912, PLR0913  # an access; inlined, because call
                 if stop > spans.nbytes:
                     # Another thread has resized the Blob.
                     start, stop = min(start, spans.nbytes), spans.nbytes
-                if access is OVERWRITE and not (layout.gapless and layout.reach == (start, stop)):
+                whole = layout.start == start and layout.stop == stop
+                if access is OVERWRITE and not (whole and (layout.contiguous or layout.gapless)):
                     # Such an overwrite leaves bytes of the range.
                     access = MUTABLE
                 buffer = ledger.whole[side]
@@ -82,12 +83,13 @@ def acquire(  # noqa: C901, PLR0912, PLR0913  # an access; inlined, because call
                     return buffer
                 if ledger.loans.live or ledger.source or ledger.uploads or ledger.watch:
                     _settle_concerns(ledger, side, access, start, stop, announced)
-                spans = ledger.spans
-                held = spans.common(start, stop) if spans.uniform is None else spans.uniform
+                spans, uniform = ledger.spans, ledger.spans.uniform
+                held = spans.common(start, stop) if uniform is None else uniform
                 use = ledger, plan, side, access, start, stop, reason, announced
                 if buffer is None or fill is not None or not held & mine:
                     return commit(*use, layout, fill)
-                if writes and not ledger.is_alone(side, start, stop):
+                alone = ledger.is_alone(side, start, stop) if uniform is None else uniform == mine
+                if writes and not alone:
                     # Other sides hold the range, too, and lose it.
                     commit(*use)
                 elif open_logs:

@@ -357,12 +357,12 @@ class Buffers:
         stop: int,
         reason: str,
         because: Callable[[], str] | None = None,
-    ) -> None:
-        """Copy a range of one side into a window of another, unless it is the same; see `move`."""
+    ) -> bool:
+        """Copy a range of one side into a window of another, as `move` does; False if it is one."""
         if window.common is not None:
             self.finish_others(side, start, stop)
             if self.alike(side) >> origin & 1:
-                return
+                return False
         whole = self.whole[origin]
         for each in self.within(origin, start, stop) if whole is None else (whole,):
             low, high = max(start, each.start), min(stop, each.stop)
@@ -377,6 +377,7 @@ class Buffers:
                 self.homes[side].upload(contents, target)  # type: ignore[attr-defined]  # an accelerator
             else:
                 self.homes[origin].download(contents, target)  # type: ignore[attr-defined]  # as above
+        return True
 
     def fill(
         self, source: Source | None, side: Side, window: Window, start: int, stop: int, reason: str

@@ -73,14 +73,12 @@ class Change(NamedTuple):
     stop: int
     # The runs to copy to the side, with the sides that hold them. If none does, the source has it.
     pieces: Sequence[Run] = ()
-    # The direction of the copies; empty if there are none.
-    copied: str = ""
     # The sides whose contents become stale, as a bit mask, and the ranges. Borrows of these lose
     # their write permission.
     losers: int = 0
     lost: Sequence[tuple[int, int]] = ()
-    # Whether aliases lose it too, and exposures of these sides end.
-    writes: bool = False
+    # The sides whose aliases lose it too, and whose exposures end; 0 unless it writes.
+    stale: int = 0
     # Whether the side's buffer is filled with zeros first.
     zeroed: bool = False
     # Whether it is an access, which needs a buffer, and of which open logs count what it avoids.
@@ -142,12 +140,8 @@ def plan(
     # The caller of an access of a part on the host may reach further, and must not find old bytes
     # of the heap there.
     zeroed = (initial and access is not OVERWRITE) or (part and (initial or (new and not side)))
-    copied = ""
-    for piece in pieces:
-        origin = ledger.nearest(side, piece[2]) if piece[2] else side
-        if origin is not side and not (ledger.shared and ledger.alike(side) >> origin & 1):
-            copied = "peer" if side and origin else copied or DIRECTIONS[side > 0]
-    change = side, before, after, start, stop, pieces, copied, ~mine, lost, writes, zeroed, True
+    stale = ~ledger.alike(side) if writes else 0
+    change = side, before, after, start, stop, pieces, ~mine, lost, stale, zeroed, True
     return Change(*change, span_limit=limit)
 
 
@@ -179,10 +173,9 @@ def _plan_whole(nbytes: int, held: int, side: Side, access: Access) -> Change:
     brings, holders = TABLE[held][COLUMNS[side] + access]
     before, after = Spans.whole(nbytes, held), Spans.whole(nbytes, holders)
     pieces = (Run(0, nbytes, held),) if brings is COPY else ()
-    copied = DIRECTIONS[side] if pieces else ""
-    writes, zeroed = access is not CONST, brings is INITIAL
-    change = side, before, after, 0, nbytes, pieces, copied, ~(1 << side), (), writes, zeroed, True
-    return Change(*change)
+    others, zeroed = ~(1 << side), brings is INITIAL
+    stale = 0 if access is CONST else others
+    return Change(side, before, after, 0, nbytes, pieces, others, (), stale, zeroed, counted=True)
 
 
 def _with_rest(before: Spans, pieces: Sequence[Run], after: Spans) -> tuple[Sequence[Run], Spans]:
@@ -238,10 +231,10 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0917  # the steps of every chang
             change = _plan_whole(spans.nbytes, spans.uniform, side, access)
         else:
             change = planner(ledger, side, access, start, stop, argument)
-        side, before, after, start, stop, pieces, copied, _, lost, _, zeroed, counted = change[:12]
-        window, user = ledger.whole[side], -1
+        side, before, after, start, stop, pieces, _, lost, _, zeroed, counted = change[:11]
+        window, user, copied = ledger.whole[side], -1, ""
         if pieces or lost or zeroed or window is None or change.prepare or ledger.shared:
-            after, window = _prepare(ledger, planner, change, reason, revoked)
+            after, window, copied = _prepare(ledger, planner, change, reason, revoked)
         if open_logs:
             user = counted and ledger.note_use(side, start, stop)
             epoch = ledger.epoch
@@ -252,9 +245,8 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0917  # the steps of every chang
         done, last = True, None
         if reason and (copied or after is not before or change.between is not None):
             # Two more frames are ours: this function and its caller.
-            place = user_instruction(3)
-            last = _new(Transition, (reason, before, after, copied, start, stop, *place))
-            ledger.noted = (*ledger.noted[OLDEST:], *last)
+            fields = (reason, before, after, copied, start, stop, *user_instruction(3))
+            ledger.noted, last = (*ledger.noted[OLDEST:], *fields), _new(Transition, fields)
         if ledger.loans.live or ledger.source or ledger.watch or change.between is not None:
             user = _clean_up(ledger, change, revoked, last) and user
         if after.uniform is not None and ledger.last_used and user and not ledger.uploads:
@@ -282,14 +274,14 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0917  # the steps of every chang
 
 def _prepare(
     ledger: Ledger, planner: Callable[..., Change], change: Change, reason: str, revoked: list[Loan]
-) -> tuple[Spans, Any]:
-    """Do what can fail. Return the map afterwards and the side's window."""
-    side, before, after, start, stop, pieces, _, losers, lost, writes, zeroed, counted = change[:12]
-    loans = ledger.loans
+) -> tuple[Spans, Any, str]:
+    """Do what can fail. Return the map afterwards, the side's window, and the way of copies."""
+    side, before, after, start, stop, pieces, losers, lost, stale, zeroed, counted = change[:11]
+    loans, copied = ledger.loans, ""
     if (
         pieces
         and planner is plan
-        and not writes
+        and not stale
         and (WRITERS or len(running) > 1)
         and all(piece[2] for piece in pieces)
         and is_written_elsewhere(ledger)
@@ -298,32 +290,32 @@ def _prepare(
         after = before
     for reach in lost if loans.live else ():
         part = None if reach == (0, before.nbytes) else reach
-        loans.revoke(revoked, losers, part, aliases=_stale(ledger, change) if writes else 0)
+        loans.revoke(revoked, losers, part, aliases=stale)
     window: Any = ledger.whole[side]
     missing = counted and (zeroed or window is None)
     windows = known = ledger.windows(side) if missing or change.prepare is not None else ()
     if change.prepare is not None:
         windows = change.prepare(ledger, change, reason)
-        window, pieces = find_window(windows, start, stop), ()
+        window, copied = find_window(windows, start, stop), DIRECTIONS[side > 0] if pieces else ""
+        pieces = ()
     elif missing:
         window, windows = ledger.window_for(side, known, start, stop, zeroed=zeroed)
     for low, high, holders in pieces:
         if holders:
             pair = len(ledger.homes) <= len(PAIR)
             origin = 1 - side if pair else ledger.nearest(side, holders)
-            because = None
-            if open_logs and not writes and loans.live:
-                beside = loans.writers(low, high, 1 << origin)
-                because = beside[0].description if beside else None
-            ledger.bring(origin, side, window, low, high, reason, because)
+            beside = open_logs and not stale and loans.writers(low, high, 1 << origin)
+            because = beside[0].description if beside else None
+            if ledger.bring(origin, side, window, low, high, reason, because):
+                copied = "peer" if side and origin else DIRECTIONS[side > 0]
         else:
             ledger.fill(ledger.source, side, window, low, high, reason)
     if windows != known:
         _exchange(ledger, change, known, windows)
-    if writes and window is not None and window.common is not None:
+    if stale and window is not None and window.common is not None:
         # Work of others may still read what is about to be written.
         ledger.finish_others(side, start, stop)
-    return after, window
+    return after, window, copied
 
 
 def _exchange(
@@ -349,12 +341,6 @@ def _exchange(
         ledger.loans = NO_LOANS
 
 
-def _stale(ledger: Ledger, change: Change) -> int:
-    """Return the sides that lose, without those that have the same buffer, but for an adoption."""
-    shared = ledger.shared and change.between is None
-    return change.losers & ~ledger.alike(change.side) if shared else change.losers
-
-
 def _fill(
     ledger: Ledger, change: Change, window: Any, fill: Callable[..., None], written: list[object]
 ) -> None:
@@ -368,14 +354,13 @@ def _fill(
 def _clean_up(ledger: Ledger, change: Change, revoked: list[Loan], last: Transition | None) -> bool:
     """End what a change ends, after it. Return whether the map alone decides who may use what."""
     side, loans, watch = change.side, ledger.loans, ledger.watch
-    if change.between is not None and change.writes:
+    if change.between is not None and change.stale:
         loans = ledger.own_loans()
         loans.detach(side)
     if ledger.source is not None and 0 not in change.after.holders:
         ledger.source = ledger.source.rest()
     if loans.live and change.lost:
-        losers = change.losers if change.writes else 0
-        loans.note_end(revoked, last, losers, _stale(ledger, change))
+        loans.note_end(revoked, last, change.losers if change.stale else 0, change.stale)
     if watch is not None:
         for start, stop, _ in change.pieces:
             (watch.renew if change.prepare is None else watch.drop)(side, start, stop)
@@ -454,7 +439,7 @@ def _plan_adoption(
         stop,
         losers=-1,
         lost=((start, stop),),
-        writes=True,
+        stale=-1,
         prepare=lambda *_: windows,
         # While the buffer is exchanged, this side must not count as a holder.
         between=before.changed(start, stop, lambda held: held & ~(1 << side)),

@@ -211,7 +211,7 @@ def _plan_push(  # a copy
         )
     after = before.replaced(runs if before.nbytes else [Run(0, 0, before.holders[0] | 1 << target)])
     ranges = [piece[:2] for piece in lacking] if before.nbytes else [(0, 0)]
-    change = target, before, after, start, stop, lacking, "upload" if target else "download"
+    change = target, before, after, start, stop, lacking
     return Change(
         *change,
         losers=1 << side,

@@ -215,8 +215,9 @@ class Ledger(Buffers):
     def usable(self, side: Side, start: int, stop: int) -> tuple[bool, bool]:
         """Compute the attributes of a shortcut, under the lock: readable and writable."""
         spans, mine = self.spans, 1 << side
+        uniform = spans.uniform
         if (
-            not spans.common(start, stop) & mine
+            not (spans.common(start, stop) if uniform is None else uniform) & mine
             or self.watch is not None
             or (self.uploads and self.awaits(side))
             or (open_logs and not self.is_use_noted(side))
@@ -225,7 +226,7 @@ class Ledger(Buffers):
         written = self.loans.live and self.loans.writers(start, stop, ~mine)
         # Beside arrays of others over the same buffer, each access waits: see `meet`.
         return not (written and self.shared), not (
-            spans.any(start, stop) != mine
+            (spans.any(start, stop) if uniform is None else uniform) != mine
             or self.uploads
             or written
             or (self.source is not None and self.source.unwritten.any(start, stop))

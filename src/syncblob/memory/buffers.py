@@ -269,14 +269,15 @@ class Buffers:
         If there is none, it is a new one of everything, which the caller has to give to the side.
         `zeroed` fills it with zeros.
         """
-        window = find_window(windows, start, stop)
+        window = find_window(windows, start, stop) if windows else None
         if window is None:
-            nbytes = self.nbytes
+            nbytes, homes = self.spans.nbytes, self.homes
             if side:
                 buffer = self.allocate(side, nbytes, zeroed=zeroed)
             else:
                 # As the accelerator wants it, by default that of the default device.
-                buffer = (self.accelerator or home_of()).allocate_host(nbytes, zeroed=zeroed)
+                partner = homes[1] if len(homes) > 1 else home_of()
+                buffer = partner.allocate_host(nbytes, zeroed=zeroed)
             window = Window(0, nbytes, buffer)
             return window, (window,)
         if zeroed:

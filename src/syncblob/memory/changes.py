@@ -213,7 +213,7 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0917  # the steps of every chang
     revoked: list[Loan] = []
     change: Change | None = None
     written: list[object] = []
-    done = False
+    done, last = False, None
     try:
         # Accesses that interrupt this on the same thread are refused from now on.
         ledger.moving = True
@@ -242,7 +242,7 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0917  # the steps of every chang
             _fill(ledger, change, window, fill, written)
         # The map last.
         ledger.span_limit, ledger.spans = change.span_limit or ledger.span_limit, after
-        done, last = True, None
+        done = True
         if reason and (copied or after is not before or change.between is not None):
             # Two more frames are ours: this function and its caller.
             fields = (reason, before, after, copied, start, stop, *user_instruction(3))

@@ -166,15 +166,11 @@ class Buffers:
 
     def add_side(self, accelerator: Accelerator) -> None:
         """Make room for an accelerator, under the lock, unless there is."""
-        while accelerator not in self.homes:
-            homes = self.homes
-            after = homes_of(*homes, accelerator)
-            if len(self.whole) < len(after):
-                self.whole.append(None)
-            # A signal handler may have added another. None can run from here on: nothing is called.
-            if self.homes is homes:
-                self.homes = after
-                self.shared = self.shared or accelerator.shared
+        if accelerator not in self.homes:
+            # No signal handler can run in between: nothing is called.
+            self.whole += [None]
+            self.shared = self.shared or accelerator.shared
+            self.homes = (*self.homes, accelerator)
 
     def nearest(self, side: Side, holders: int) -> Side:
         """Return the one of several sides that a side gets bytes from.

@@ -65,7 +65,7 @@ def gather(ledger: Ledger, side: Side, layout: Layout, reason: str) -> Any:  # n
         reach = part.start, part.stop
         held = spans.common(*reach)
         origin = side if held & mine else ledger.nearest(side, held) if held else Side.HOST
-        if held and (origin is side or ledger.awaits(origin)):
+        if held and (origin is side or origin in [upload.side for upload in ledger.uploads]):
             ledger.await_uploads(side, CONST, *reach)
         if not (held or source):
             home.zero(place)

@@ -219,7 +219,7 @@ class Ledger(Buffers):
         if (
             not (spans.common(start, stop) if uniform is None else uniform) & mine
             or self.watch is not None
-            or (self.uploads and self.awaits(side))
+            or (self.uploads and side in [upload.side for upload in self.uploads])
             or (open_logs and not self.is_use_noted(side))
         ):
             return _UNUSABLE
@@ -231,11 +231,6 @@ class Ledger(Buffers):
             or written
             or (self.source is not None and self.source.unwritten.any(start, stop))
         )
-
-    def awaits(self, side: int) -> bool:
-        """Whether a copy to a side is under way. Reads on the other side do not wait for it."""
-        # Nearly always there is one, or two.
-        return side in [upload.side for upload in self.uploads]
 
     # --- shortcuts -------------------------------------------------------------------------------
 
@@ -447,9 +442,8 @@ class Ledger(Buffers):
         if watch is None:
             return
         watch.compare()
-        alike = self.alike(side) if writes else 0
-        for other in self.all_sides:
-            if alike >> other & 1:
+        for other in self.all_sides if writes else ():
+            if self.alike(side) >> other & 1:
                 watch.drop(other, start, stop)
         if watch.idle:
             self.watch = None

@@ -42,20 +42,10 @@ def acquire(  # noqa: C901, PLR0912, PLR0913  # an access; inlined, because call
 ) -> Any:
     """Bring the range of a layout up to date on one side, and return the side's window of it.
 
-    Takes the lock. Makes room, and warns of aliases that become stale, without the lock. If it
-    raises, nothing has changed.
-
-    Parameters
-    ----------
-    ledger, side, access, layout, reason
-        The access. An overwrite of a layout with gaps is a mutable access.
-    fill
-        Writes into the window, its first argument, as part of the access; see `commit`. What an
-        overwrite discards is kept until then.
-    locked
-        Whether the access makes no room, because the caller does, or holds the lock.
-    announced
-        The aliases that warnings have named.
+    Takes the lock. Without it, warns of aliases that become stale and are not `announced`, and
+    makes room, unless the caller does, or holds the lock: it is `locked` then. If it raises,
+    nothing has changed. An overwrite of a layout with gaps is a mutable access. `fill` writes into
+    the window as part of the access; see `commit`. What an overwrite discards is kept until then.
     """
     announced = [] if announced is None else announced
     mine, writes = 1 << side, access is not CONST

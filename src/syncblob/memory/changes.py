@@ -325,8 +325,7 @@ def _exchange(
     side, loans, parts = change.side, ledger.loans, ledger.parts
     if 0 < side < len(ledger.homes):
         ledger.homes[side].residents.add(ledger)  # type: ignore[attr-defined]  # an accelerator
-    everything = windows and (windows[0].start, windows[0].stop) == (0, change.before.nbytes)
-    whole = windows[0] if everything else None
+    whole = find_window(windows, 0, change.before.nbytes)
     if whole is None or parts:
         parts = {**parts, side: () if whole else windows}
     if known:

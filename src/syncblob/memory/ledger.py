@@ -120,17 +120,9 @@ class Ledger(Buffers):
     """The state of a memory."""
 
     # Without the lock, an access may return an array of a side that holds all of its range, if
-    # nothing is under way to it or watched. This is safe for the following reasons:
-    #
-    # - `spans` is immutable and replaced as a whole. A map that gives bytes to a side is assigned
-    #   when the buffers hold them; one that takes bytes from a side, before they change.
-    # - `uploads` and `watch` are set before `spans` counts the bytes that they concern.
-    # - Every change revokes the shortcuts first. A loan made without the lock is recorded before
-    #   `Shortcut.writable` is read a second time. So either the change finds the record, or the
-    #   thread that made the array finds the shortcut revoked and tries again.
-    #
-    # Without a GIL, too, CPython assigns and reads slots and items of lists atomically, and changes
-    # and copies sets and dicts under their locks. So threads see assignments in their order.
+    # nothing is under way to it or watched: see "The fast path takes no lock" in architecture.md.
+    # `spans` gives bytes to a side when the buffers hold them, and takes them from one before they
+    # change. `uploads` and `watch` are set before `spans` counts the bytes that they concern.
 
     __slots__ = {
         "__weakref__": "By what devices and logs refer to it.",
@@ -264,7 +256,6 @@ class Ledger(Buffers):
             usable = self.usable(side, start, stop)
             # A signal handler or a finaliser that changed anything since has revoked the shortcuts.
             # None can run between this comparison and the assignments: nothing is called there.
-            # Without a GIL, another thread may open a log there: see below.
             shortcut.readable, shortcut.writable = usable if self.epoch is epoch else _UNUSABLE
             if self.epoch is not epoch:
                 # Another thread has opened a log, which needs no lock.

@@ -273,7 +273,7 @@ def plan_access(
     does, and the holders of the range afterwards.
     """
     mine = 1 << side
-    reached = Spans.covering(spans.nbytes, writers)
+    reached = Spans.covering(spans.nbytes, writers) if writers else spans
     pieces: list[Run] = []
     runs: list[Run] = []
     for run in spans.runs(start, stop):
@@ -281,7 +281,7 @@ def plan_access(
         if brings is not NOTHING:
             pieces.append(run)
         # Only after a copy for a const access several sides hold what writers reach.
-        copies = brings is COPY and access is CONST
+        copies = writers and brings is COPY and access is CONST
         for low, high, reach in reached.runs(*run[:2]) if copies else [(*run[:2], 0)]:
             if reach & run.holders:
                 # Later writes there must be copied again.

@@ -325,7 +325,8 @@ def _exchange(
     side, loans, parts = change.side, ledger.loans, ledger.parts
     if 0 < side < len(ledger.homes):
         ledger.homes[side].residents.add(ledger)  # type: ignore[attr-defined]  # an accelerator
-    whole = find_window(windows, 0, change.before.nbytes)
+    everything = windows and (windows[0].start, windows[0].stop) == (0, change.before.nbytes)
+    whole = windows[0] if everything else None
     if whole is None or parts:
         parts = {**parts, side: () if whole else windows}
     if known:

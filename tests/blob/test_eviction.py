@@ -27,7 +27,7 @@ from syncblob.calls import in_parts
 from syncblob.calls.operators import plans_of_operator
 from syncblob.devices import HOST, Side
 from syncblob.devices.host import NumpyHome
-from syncblob.memory import compute, operations, room
+from syncblob.memory import NO_SHORTCUT, compute, operations, room
 
 COUNT = 64
 NBYTES = 4 * COUNT
@@ -220,7 +220,7 @@ def test_a_shortcut_that_was_asked_for_before_an_eviction_has_no_buffer():
             lock.release()
 
     lock, ledger.lock = ledger.lock, Contended()
-    assert ledger.shortcut(Side.ACCELERATOR, blob.layout) is None
+    assert ledger.shortcut(Side.ACCELERATOR, blob.layout) is NO_SHORTCUT
     blob += 1
     blob += 1
     assert blob.tolist() == [9] * COUNT

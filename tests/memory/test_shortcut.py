@@ -29,8 +29,6 @@ COPIES = {Side.HOST: "download", Side.ACCELERATOR: "upload"}
 def usable(memory, side, layout=WHOLE):
     """Tell what the shortcut of a layout allows: "rw", "r" or ""."""
     shortcut = memory.shortcut(side, layout)
-    if shortcut is None:
-        return ""
     assert shortcut.buffer is memory.whole[side] or not shortcut.readable
     assert shortcut.readable >= shortcut.writable
     return "r" * shortcut.readable + "w" * shortcut.writable

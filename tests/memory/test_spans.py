@@ -335,7 +335,7 @@ def test_what_somebody_may_write_is_never_believed_on_both_sides(listing, steps)
 @EXAMPLES
 @given(st.integers(0, 40), st.lists(st.tuples(st.integers(0, 45), st.integers(0, 45)), max_size=6))
 def test_a_map_of_what_ranges_cover(nbytes, covered):
-    spans = Spans.covering(nbytes, covered)
+    spans = Spans.covering(nbytes, [Run(*each, 1) for each in covered])
     require_canonical(spans)
     assert listing_of(spans) == [
         int(any(start <= byte < stop for start, stop in covered)) for byte in range(nbytes)

@@ -291,7 +291,7 @@ class BlobCore:
                     elif isinstance(origin, Accelerator):
                         memory.side_of(origin)
                     elif type(origin) is tuple:
-                        memory.note_first_write(*origin)
+                        memory.note(origin[0], 0, memory.nbytes, origin[1:])
                 else:
                     memory, layout = adopt(
                         array,
@@ -305,7 +305,7 @@ class BlobCore:
                     array = home.own_view(buffer, layout, writable=not self.readonly)
                 side = Side.HOST if accelerator is None else Side.ACCELERATOR
                 # Another thread may have evicted the buffer already.
-                shortcut = memory.shortcuts.get((side, 0, memory.spans.nbytes), NO_SHORTCUT)
+                shortcut = memory.shortcuts.get(memory.whole[side], NO_SHORTCUT)
                 # An interrupt or a fork before these lines changes nothing: without a memory, the
                 # array is the Blob. The memory comes last: a thread that finds the memory may copy
                 # from the array.
@@ -489,7 +489,7 @@ class BlobCore:
     def _attach(self, memory: SyncedMemory, layout: Layout) -> tuple[Shortcut, Any]:
         """Get the shortcut, and an array over its buffer; None if there is none."""
         shortcut = memory.shortcut(self.side, layout)
-        if shortcut is None or shortcut is NO_SHORTCUT or layout.stop > memory.spans.nbytes:
+        if shortcut is NO_SHORTCUT or layout.stop > memory.spans.nbytes:
             # The layout may be too large if another thread has resized the Blob meanwhile.
             return NO_SHORTCUT, None
         # The shortcut first; see the invariants.
@@ -742,7 +742,7 @@ class BlobCore:
         known = kept is not None and kept.shortcut is shortcut
         # Another thread may have resized the Blob meanwhile.
         resized = layout.stop > memory.spans.nbytes
-        if known or shortcut is None or shortcut is NO_SHORTCUT or resized:
+        if known or shortcut is NO_SHORTCUT or resized:
             return
         if kept is not None and kept.shortcut.buffer is shortcut.buffer:
             entry = kept._replace(shortcut=shortcut)

@@ -9,6 +9,7 @@ from operator import index
 from typing import TYPE_CHECKING, Any
 
 from syncblob._shape import canonical_axis
+from syncblob._source_lines import user_instruction
 from syncblob.devices import HOST, Side
 from syncblob.memory import CONST, attempt
 
@@ -29,7 +30,7 @@ def evict(blob: BlobCore, side: str) -> int:
         kept = memory.within(gone, start, stop)
         for window in kept if start < stop else ():
             reach = f"evict, which keeps a buffer of bytes {window.start} to {window.stop}"
-            memory.note(reach, start, stop)
+            memory.note(reach, start, stop, user_instruction(), memory.spans)
     return freed
 
 

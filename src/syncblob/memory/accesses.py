@@ -42,20 +42,10 @@ def acquire(  # noqa: C901, PLR0912, PLR0913  # an access; inlined, because call
 ) -> Any:
     """Bring the range of a layout up to date on one side, and return the side's window of it.
 
-    Takes the lock. Makes room, and warns of aliases that become stale, without the lock. If it
-    raises, nothing has changed.
-
-    Parameters
-    ----------
-    ledger, side, access, layout, reason
-        The access. An overwrite of a layout with gaps is a mutable access.
-    fill
-        Writes into the window, its first argument, as part of the access, and sets `done` of its
-        second when it has written. What an overwrite discards is kept until then.
-    locked
-        Whether the access makes no room, because the caller does, or holds the lock.
-    announced
-        The aliases that warnings have named.
+    Takes the lock. Without it, warns of aliases that become stale and are not `announced`, and
+    makes room, unless the caller does, or holds the lock: it is `locked` then. If it raises,
+    nothing has changed. An overwrite of a layout with gaps is a mutable access. `fill` writes into
+    the window as part of the access; see `commit`. What an overwrite discards is kept until then.
     """
     announced = [] if announced is None else announced
     mine, writes = 1 << side, access is not CONST
@@ -70,10 +60,8 @@ def acquire(  # noqa: C901, PLR0912, PLR0913  # an access; inlined, because call
                 if stop > spans.nbytes:
                     # Another thread has resized the Blob.
                     start, stop = min(start, spans.nbytes), spans.nbytes
-                if access is OVERWRITE and not (
-                    (layout.contiguous or layout.gapless)
-                    and layout.stop - layout.start == stop - start
-                ):
+                whole = layout.start == start and layout.stop == stop
+                if access is OVERWRITE and not (whole and (layout.contiguous or layout.gapless)):
                     # Such an overwrite leaves bytes of the range.
                     access = MUTABLE
                 buffer = ledger.whole[side]
@@ -85,18 +73,13 @@ def acquire(  # noqa: C901, PLR0912, PLR0913  # an access; inlined, because call
                     return buffer
                 if ledger.loans.live or ledger.source or ledger.uploads or ledger.watch:
                     _settle_concerns(ledger, side, access, start, stop, announced)
-                spans = ledger.spans
-                uniform = spans.uniform
+                spans, uniform = ledger.spans, ledger.spans.uniform
                 held = spans.common(start, stop) if uniform is None else uniform
                 use = ledger, plan, side, access, start, stop, reason, announced
                 if buffer is None or fill is not None or not held & mine:
                     return commit(*use, layout, fill)
-                if (
-                    writes
-                    and uniform != mine
-                    and (start < stop or not stop)
-                    and (uniform is not None or spans.any(start, stop) != mine)
-                ):
+                alone = ledger.is_alone(side, start, stop) if uniform is None else uniform == mine
+                if writes and not alone:
                     # Other sides hold the range, too, and lose it.
                     commit(*use)
                 elif open_logs:

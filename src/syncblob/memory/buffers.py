@@ -80,9 +80,8 @@ class Window:
 
         `own` tells that it is only passed to `Home.compute`; see `Home.own_view`.
         """
-        if self.start or not layout.size:
-            layout = layout.shift(-self.start)
-        return (home.own_view if own else home.view)(self.array, layout, writable=writable)
+        view = home.own_view if own else home.view
+        return view(self.array, self.inner(layout), writable=writable)
 
     def alias(self, home: Home, layout: Layout) -> tuple[Any, object]:
         """Return an array over it, and the object that dies with the last use of that."""
@@ -99,7 +98,8 @@ def homes_of(*homes: Home) -> tuple[Home, ...]:
 
 _START = attrgetter("start")
 _STOP = attrgetter("stop")
-NO_PARTS: Any = MappingProxyType({})
+# Stands for a dict in memories that need none yet.
+EMPTY: Any = MappingProxyType({})
 
 
 def find_window(windows: Sequence[Window], start: int, stop: int) -> Window | None:
@@ -166,15 +166,11 @@ class Buffers:
 
     def add_side(self, accelerator: Accelerator) -> None:
         """Make room for an accelerator, under the lock, unless there is."""
-        while accelerator not in self.homes:
-            homes = self.homes
-            after = homes_of(*homes, accelerator)
-            if len(self.whole) < len(after):
-                self.whole.append(None)
-            # A signal handler may have added another. None can run from here on: nothing is called.
-            if self.homes is homes:
-                self.homes = after
-                self.shared = self.shared or accelerator.shared
+        if accelerator not in self.homes:
+            # No signal handler can run in between: nothing is called.
+            self.whole += [None]
+            self.shared = self.shared or accelerator.shared
+            self.homes = (*self.homes, accelerator)
 
     def nearest(self, side: Side, holders: int) -> Side:
         """Return the one of several sides that a side gets bytes from.
@@ -183,11 +179,15 @@ class Buffers:
         """
         if len(self.homes) <= len(PAIR):
             return PAIR[1 - side]
-        others = [other for other in self.all_sides if other is not side and holders >> other & 1]
         home: Any = self.home(side)
-        alike = [other for other in others if self.alike(side) >> other & 1]
-        direct = (other for other in others if side and other and home.reaches(self.home(other)))
-        return next(itertools.chain(alike, direct, others))
+        alike = self.alike(side)
+
+        def is_far(other: Side) -> tuple[bool, bool]:
+            direct = side and other and home.reaches(self.home(other))
+            return not alike >> other & 1, not direct
+
+        others = [other for other in self.all_sides if other is not side and holders >> other & 1]
+        return min(others, key=is_far)
 
     def windows(self, side: int) -> tuple[Window, ...]:
         """Return the windows of a side."""
@@ -202,9 +202,8 @@ class Buffers:
 
     def inside(self, side: int, start: int, stop: int) -> list[Window]:
         """Return the windows of a side that lie in a range."""
-        windows = self.windows(side)
-        first = bisect_left(windows, start, key=_START)
-        return [*windows[first : bisect_right(windows, stop, key=_STOP)]]
+        windows = self.within(side, start, stop)
+        return [each for each in windows if start <= each.start and each.stop <= stop]
 
     def window_over(self, side: int, start: int, stop: int) -> Window | None:
         """Return the window of a side that contains a range; None if none does."""
@@ -249,17 +248,14 @@ class Buffers:
             return self.whole[side]
         return None
 
-    def finish(self, sides: int, start: int, stop: int) -> None:
-        """Wait for the work of some sides, a bit mask, on a range of their buffers."""
-        for side in self.all_sides[1:]:
-            if sides >> side & 1:
-                window: Any = self.whole[side]
-                accelerator: Any = self.homes[side]
-                accelerator.finish(window.part(start, stop))
-
     def finish_others(self, side: int, start: int, stop: int) -> None:
         """Wait for the work on a range of the sides that have one buffer with a side."""
-        self.finish(self.alike(side) & ~(1 << side), start, stop)
+        others = self.alike(side) & ~(1 << side)
+        for other in self.all_sides[1:]:
+            if others >> other & 1:
+                window: Any = self.whole[other]
+                accelerator: Any = self.homes[other]
+                accelerator.finish(window.part(start, stop))
 
     # --- allocations and copies -------------------------------------------------------------------
 
@@ -281,8 +277,8 @@ class Buffers:
                 partner = homes[1] if len(homes) > 1 else home_of()
                 buffer = partner.allocate_host(nbytes, zeroed=zeroed)
             window = Window(0, nbytes, buffer)
-            windows = (window,)
-        elif zeroed:
+            return window, (window,)
+        if zeroed:
             # Just made for this access, or an interrupted access left it.
             self.finish_others(side, 0, self.nbytes)
             self.home(side).zero(window.array)
@@ -360,12 +356,12 @@ class Buffers:
         stop: int,
         reason: str,
         because: Callable[[], str] | None = None,
-    ) -> None:
-        """Copy a range of one side into a window of another, unless it is the same; see `move`."""
+    ) -> bool:
+        """Copy a range of one side into a window of another, as `move` does; False if it is one."""
         if window.common is not None:
             self.finish_others(side, start, stop)
             if self.alike(side) >> origin & 1:
-                return
+                return False
         whole = self.whole[origin]
         for each in self.within(origin, start, stop) if whole is None else (whole,):
             low, high = max(start, each.start), min(stop, each.stop)
@@ -380,6 +376,7 @@ class Buffers:
                 self.homes[side].upload(contents, target)  # type: ignore[attr-defined]  # an accelerator
             else:
                 self.homes[origin].download(contents, target)  # type: ignore[attr-defined]  # as above
+        return True
 
     def fill(
         self, source: Source | None, side: Side, window: Window, start: int, stop: int, reason: str
@@ -417,10 +414,10 @@ class Source:
 
     def __init__(self, function: Function, nbytes: int) -> None:
         self._function: Any = function
-        self._again: Callable[[], Function | None] | None = None
-        can_be_read_again = getattr(function, "again", None) is not None
+        # Unlike the function, this does not keep a file open.
+        self._again: Callable[[], Function | None] | None = getattr(function, "again", None)
         # With 1 for the bytes that can be read again: nobody has written them since.
-        self.unwritten: Spans = Spans.whole(nbytes, int(can_be_read_again))
+        self.unwritten: Spans = Spans.whole(nbytes, int(self._again is not None))
         self._nbytes = nbytes
         self._contents: NDArray[np.uint8] | None = None
 
@@ -428,16 +425,12 @@ class Source:
         """Let go of what has been used completely; return what can be read again, or None."""
         if not any(self.unwritten.holders):
             return None
-        if self._function is not None:
-            # Unlike the function, this does not keep a file open.
-            self._again = self._function.again
-            self._function = self._contents = None
+        self._function = self._contents = None
         return self
 
     def reopen(self) -> bool:
         """Prepare to be read again, whatever is closed from now on; return whether that works."""
-        again = self._again or getattr(self._function, "again", None)
-        function = None if again is None else again()
+        function = None if self._again is None else self._again()
         if function is not None:
             self._function = function
         return function is not None

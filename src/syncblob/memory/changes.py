@@ -58,6 +58,7 @@ there. None is known to do that on accelerators, and a larger upload would wait 
 MAX_SPANS = 1024
 """An access that would leave more spans than this is widened to the whole memory, if it can be."""
 
+
 _new = tuple.__new__
 
 
@@ -72,14 +73,12 @@ class Change(NamedTuple):
     stop: int
     # The runs to copy to the side, with the sides that hold them. If none does, the source has it.
     pieces: Sequence[Run] = ()
-    # The direction of the copies; empty if there are none.
-    copied: str = ""
     # The sides whose contents become stale, as a bit mask, and the ranges. Borrows of these lose
     # their write permission.
     losers: int = 0
     lost: Sequence[tuple[int, int]] = ()
-    # Whether aliases lose it too, and exposures of these sides end.
-    writes: bool = False
+    # The sides whose aliases lose it too, and whose exposures end; 0 unless it writes.
+    stale: int = 0
     # Whether the side's buffer is filled with zeros first.
     zeroed: bool = False
     # Whether it is an access, which needs a buffer, and of which open logs count what it avoids.
@@ -137,16 +136,12 @@ def plan(
         if writes or not nbytes:
             lost.append(changed)
     if pieces and part and side is Side.HOST and nbytes <= SMALL:
-        pieces, after = _with_rest(before, pieces, after, start, stop)
+        pieces, after = _with_rest(before, pieces, after)
     # The caller of an access of a part on the host may reach further, and must not find old bytes
     # of the heap there.
     zeroed = (initial and access is not OVERWRITE) or (part and (initial or (new and not side)))
-    copied = ""
-    for piece in pieces:
-        origin = ledger.nearest(side, piece[2]) if piece[2] else side
-        if origin is not side and not (ledger.shared and ledger.alike(side) >> origin & 1):
-            copied = "peer" if side and origin else copied or DIRECTIONS[side > 0]
-    change = side, before, after, start, stop, pieces, copied, ~mine, lost, writes, zeroed, True
+    stale = ~ledger.alike(side) if writes else 0
+    change = side, before, after, start, stop, pieces, ~mine, lost, stale, zeroed, True
     return Change(*change, span_limit=limit)
 
 
@@ -161,11 +156,11 @@ def _join(
     others = [ledger.windows(each) for each in ledger.all_sides if each is not side]
     if not all(isinstance(window.array, np.ndarray) for window in chain(*others)):
         return pieces, after
-    in_use = [upload[:2] for upload in ledger.uploads]
-    in_use += [(loan.start, loan.stop) for loan in list(ledger.loans.live)]
-    kept = Spans.covering(after.nbytes, [(start, stop), *in_use])
+    kept = [Run(start, stop, 1), *[Run(*upload[:2], 1) for upload in ledger.uploads]]
+    kept += [Run(loan.start, loan.stop, 1) for loan in list(ledger.loans.live)]
+    stays = Spans.covering(after.nbytes, kept)
     runs = after.runs(0, after.nbytes)
-    free = {run for run in runs if run.holders and not kept.any(run.start, run.stop)}
+    free = {run for run in runs if run.holders and not stays.any(run.start, run.stop)}
     common = reduce(and_, [run.holders | 1 << side for run in free], ~0)
     more = [run for run in free if not run.holders >> side & 1]
     after = after.replaced(run._replace(holders=common) if run in free else run for run in runs)
@@ -178,38 +173,22 @@ def _plan_whole(nbytes: int, held: int, side: Side, access: Access) -> Change:
     brings, holders = TABLE[held][COLUMNS[side] + access]
     before, after = Spans.whole(nbytes, held), Spans.whole(nbytes, holders)
     pieces = (Run(0, nbytes, held),) if brings is COPY else ()
-    copied = DIRECTIONS[side] if pieces else ""
-    writes, zeroed = access is not CONST, brings is INITIAL
-    change = side, before, after, 0, nbytes, pieces, copied, ~(1 << side), (), writes, zeroed, True
-    return Change(*change)
+    others, zeroed = ~(1 << side), brings is INITIAL
+    stale = 0 if access is CONST else others
+    return Change(side, before, after, 0, nbytes, pieces, others, (), stale, zeroed, counted=True)
 
 
-def _with_rest(
-    before: Spans, pieces: Sequence[Run], after: Spans, start: int, stop: int
-) -> tuple[Sequence[Run], Spans]:
+def _with_rest(before: Spans, pieces: Sequence[Run], after: Spans) -> tuple[Sequence[Run], Spans]:
     """Let the bytes beside a range that are where those at its ends are come to the host along.
 
     What another side holds keeps its holders, because other code may be writing it there.
     """
-    first, last = pieces[0], pieces[-1]
-    low = before.span_of(first.start)[0]
-    high = before.span_of(last.stop - 1)[1]
-    brought = [*pieces]
-    brought[0] = Run(low, first.stop, first.holders)
-    brought[-1] = Run(brought[-1].start, high, last.holders)
-    for piece, outside in ((first, (low, start)), (last, (stop, high))):
-        if not piece.holders and outside[0] < outside[1]:
-            after = after.put(*outside, 1 << Side.HOST)
+    low, high = before.span_of(pieces[0].start)[0], before.span_of(pieces[-1].stop - 1)[1]
+    brought = before.lacking(low, high, 1 << Side.HOST)
+    for run in brought:
+        if not run.holders:
+            after = after.put(run.start, run.stop, 1 << Side.HOST)
     return brought, after
-
-
-class Written:
-    """Whether the contents of a change have been written.
-
-    No signal handler can run between the write and the assignment of this attribute.
-    """
-
-    done = False
 
 
 def commit(  # noqa: C901, PLR0912, PLR0913, PLR0917  # the steps of every change, in order
@@ -229,11 +208,12 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0917  # the steps of every chang
     The planner gets the ledger, side, access, start, stop and `argument`, when nothing else can
     change the state any more. `reason` is the name of the access for the log and the history; empty
     if the history does not have such changes. `fill` writes into the window, its first argument,
-    and sets `done` of its second when it has written.
+    and appends to its second, with no signal handler in between.
     """
     revoked: list[Loan] = []
     change: Change | None = None
-    written, done = Written(), False
+    written: list[object] = []
+    done, last = False, None
     try:
         # Accesses that interrupt this on the same thread are refused from now on.
         ledger.moving = True
@@ -251,10 +231,10 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0917  # the steps of every chang
             change = _plan_whole(spans.nbytes, spans.uniform, side, access)
         else:
             change = planner(ledger, side, access, start, stop, argument)
-        side, before, after, start, stop, pieces, copied, _, lost, _, zeroed, counted = change[:12]
-        window, user = ledger.whole[side], -1
+        side, before, after, start, stop, pieces, _, lost, _, zeroed, counted = change[:11]
+        window, user, copied = ledger.whole[side], -1, ""
         if pieces or lost or zeroed or window is None or change.prepare or ledger.shared:
-            after, window = _prepare(ledger, planner, change, reason, revoked)
+            after, window, copied = _prepare(ledger, planner, change, reason, revoked)
         if open_logs:
             user = counted and ledger.note_use(side, start, stop)
             epoch = ledger.epoch
@@ -263,12 +243,10 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0917  # the steps of every chang
         # The map last.
         ledger.span_limit, ledger.spans = change.span_limit or ledger.span_limit, after
         done = True
-        last = None
         if reason and (copied or after is not before or change.between is not None):
             # Two more frames are ours: this function and its caller.
-            place = user_instruction(3)
-            last = _new(Transition, (reason, before, after, copied, start, stop, *place))
-            ledger.noted = (*ledger.noted[OLDEST:], *last)
+            fields = (reason, before, after, copied, start, stop, *user_instruction(3))
+            ledger.noted, last = (*ledger.noted[OLDEST:], *fields), _new(Transition, fields)
         if ledger.loans.live or ledger.source or ledger.watch or change.between is not None:
             user = _clean_up(ledger, change, revoked, last) and user
         if after.uniform is not None and ledger.last_used and user and not ledger.uploads:
@@ -284,7 +262,8 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0917  # the steps of every chang
                 # Another thread has revoked the shortcuts meanwhile, which needs no lock.
                 ledger.revoke_shortcuts()
     except BaseException as error:
-        _undo(ledger, change, revoked, done=done, written=written.done)
+        if not done:
+            _undo(ledger, change, revoked, written)
         if isinstance(error, MemoryError):
             ledger.explain_shortage(error, side, change and change.needed, reason, layout)
         raise
@@ -295,14 +274,14 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0917  # the steps of every chang
 
 def _prepare(
     ledger: Ledger, planner: Callable[..., Change], change: Change, reason: str, revoked: list[Loan]
-) -> tuple[Spans, Any]:
-    """Do what can fail. Return the map afterwards and the side's window."""
-    side, before, after, start, stop, pieces, _, losers, lost, writes, zeroed, counted = change[:12]
-    loans = ledger.loans
+) -> tuple[Spans, Any, str]:
+    """Do what can fail. Return the map afterwards, the side's window, and the way of copies."""
+    side, before, after, start, stop, pieces, losers, lost, stale, zeroed, counted = change[:11]
+    loans, copied = ledger.loans, ""
     if (
         pieces
         and planner is plan
-        and not writes
+        and not stale
         and (WRITERS or len(running) > 1)
         and all(piece[2] for piece in pieces)
         and is_written_elsewhere(ledger)
@@ -311,32 +290,32 @@ def _prepare(
         after = before
     for reach in lost if loans.live else ():
         part = None if reach == (0, before.nbytes) else reach
-        loans.revoke(revoked, losers, part, aliases=_stale(ledger, change) if writes else 0)
+        loans.revoke(revoked, losers, part, aliases=stale)
     window: Any = ledger.whole[side]
     missing = counted and (zeroed or window is None)
     windows = known = ledger.windows(side) if missing or change.prepare is not None else ()
     if change.prepare is not None:
         windows = change.prepare(ledger, change, reason)
-        window, pieces = find_window(windows, start, stop), ()
+        window, copied = find_window(windows, start, stop), DIRECTIONS[side > 0] if pieces else ""
+        pieces = ()
     elif missing:
         window, windows = ledger.window_for(side, known, start, stop, zeroed=zeroed)
     for low, high, holders in pieces:
         if holders:
             pair = len(ledger.homes) <= len(PAIR)
             origin = 1 - side if pair else ledger.nearest(side, holders)
-            because = None
-            if open_logs and not writes and loans.live:
-                beside = loans.writers(low, high, 1 << origin)
-                because = beside[0].description if beside else None
-            ledger.bring(origin, side, window, low, high, reason, because)
+            beside = open_logs and not stale and loans.writers(low, high, 1 << origin)
+            because = beside[0].description if beside else None
+            if ledger.bring(origin, side, window, low, high, reason, because):
+                copied = "peer" if side and origin else DIRECTIONS[side > 0]
         else:
             ledger.fill(ledger.source, side, window, low, high, reason)
     if windows != known:
         _exchange(ledger, change, known, windows)
-    if writes and window is not None and window.common is not None:
+    if stale and window is not None and window.common is not None:
         # Work of others may still read what is about to be written.
         ledger.finish_others(side, start, stop)
-    return after, window
+    return after, window, copied
 
 
 def _exchange(
@@ -362,14 +341,8 @@ def _exchange(
         ledger.loans = NO_LOANS
 
 
-def _stale(ledger: Ledger, change: Change) -> int:
-    """Return the sides that lose, without those that have the same buffer, but for an adoption."""
-    shared = ledger.shared and change.between is None
-    return change.losers & ~ledger.alike(change.side) if shared else change.losers
-
-
 def _fill(
-    ledger: Ledger, change: Change, window: Any, fill: Callable[..., None], written: Written
+    ledger: Ledger, change: Change, window: Any, fill: Callable[..., None], written: list[object]
 ) -> None:
     """Write into a window, of which other sides may hold bytes: perhaps only in part."""
     before, mine = change.before, 1 << change.side
@@ -381,14 +354,13 @@ def _fill(
 def _clean_up(ledger: Ledger, change: Change, revoked: list[Loan], last: Transition | None) -> bool:
     """End what a change ends, after it. Return whether the map alone decides who may use what."""
     side, loans, watch = change.side, ledger.loans, ledger.watch
-    if change.between is not None and change.writes:
+    if change.between is not None and change.stale:
         loans = ledger.own_loans()
         loans.detach(side)
     if ledger.source is not None and 0 not in change.after.holders:
         ledger.source = ledger.source.rest()
     if loans.live and change.lost:
-        losers = change.losers if change.writes else 0
-        loans.note_end(revoked, last, losers, _stale(ledger, change))
+        loans.note_end(revoked, last, change.losers if change.stale else 0, change.stale)
     if watch is not None:
         for start, stop, _ in change.pieces:
             (watch.renew if change.prepare is None else watch.drop)(side, start, stop)
@@ -397,11 +369,9 @@ def _clean_up(ledger: Ledger, change: Change, revoked: list[Loan], last: Transit
 
 
 def _undo(
-    ledger: Ledger, change: Change | None, revoked: list[Loan], *, done: bool, written: bool
+    ledger: Ledger, change: Change | None, revoked: list[Loan], written: list[object]
 ) -> None:
-    """Undo what a change that failed has prepared, unless it is done, or has been written."""
-    if done:
-        return
+    """Undo what a change that failed has prepared, unless its contents have been written."""
     if written and change is not None:
         # An interrupt came right after the write. The parts that this side held before have the
         # new contents already, so the whole range must have them.
@@ -418,14 +388,13 @@ def take(
     """Make a side the only holder of what it shares in a range, or of everything in it."""
     if ledger.is_alone(side, start, stop):
         return
+    access = CONST if side is Side.HOST else MUTABLE
     try:
-        if ledger.uploads and ledger.awaits(side):
-            # Refuse accesses that interrupt this on the same thread.
-            ledger.moving = True
-            # No copy may arrive once this side alone holds the newest contents.
-            ledger.finish_uploads(side, MUTABLE, start, stop)
+        # Refuse accesses that interrupt this on the same thread.
+        ledger.moving = True
+        # No copy may arrive once this side alone holds the newest contents.
+        ledger.finish_uploads(side, access, start, stop)
     finally:
-        access = CONST if side is Side.HOST else MUTABLE
         commit(ledger, _plan_taking, side, access, start, stop, reason, everything)
 
 
@@ -450,8 +419,8 @@ def adopt(ledger: Ledger, side: Side, buffer: Any, announced: Collection[set[Loa
         has = other is not side and ledger.windows(other)
         if has and ledger.home(other).shared and ledger.home(side).shared:
             # The next access there shares the new buffer, if it can.
-            ledger.forget_shortcuts(other)
             ledger.whole[other] = None
+            ledger.forget_shortcuts(other)
             ledger.loans.live.difference_update(ledger.loans.of(other))
 
 
@@ -470,7 +439,7 @@ def _plan_adoption(
         stop,
         losers=-1,
         lost=((start, stop),),
-        writes=True,
+        stale=-1,
         prepare=lambda *_: windows,
         # While the buffer is exchanged, this side must not count as a holder.
         between=before.changed(start, stop, lambda held: held & ~(1 << side)),

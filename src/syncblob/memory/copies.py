@@ -76,7 +76,7 @@ def _gather(ledger: Ledger, side: Side, home: Any, layout: Layout, reason: str) 
         reach = part.start, part.stop
         held = spans.common(*reach)
         origin = side if held & mine else ledger.nearest(side, held) if held else Side.HOST
-        if held and (origin is side or ledger.awaits(origin)):
+        if held and (origin is side or origin in [upload.side for upload in ledger.uploads]):
             ledger.finish_uploads(side, CONST, *reach)
         if not (held or source):
             home.zero(place)
@@ -222,7 +222,7 @@ def _plan_push(  # a copy
         )
     after = before.replaced(runs if before.nbytes else [Run(0, 0, before.holders[0] | 1 << target)])
     ranges = [piece[:2] for piece in lacking] if before.nbytes else [(0, 0)]
-    change = target, before, after, start, stop, lacking, "upload" if target else "download"
+    change = target, before, after, start, stop, lacking
     return Change(
         *change,
         losers=1 << side,

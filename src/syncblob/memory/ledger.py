@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import operator
 import threading
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, Never
 
 from syncblob._locks_lost_in_fork import LostLock, is_lost, notify
-from syncblob._source_lines import Place, user_instruction
+from syncblob._source_lines import Place
 from syncblob.devices import HOST, Side, home_of
 from syncblob.devices.base import Home
-from syncblob.memory.buffers import NO_PARTS, PAIR, Buffers, Source, Window, homes_of
+from syncblob.memory.buffers import EMPTY, PAIR, Buffers, Source, Window, homes_of
 from syncblob.memory.loans import BORROW, NO_LOANS, Loans
 from syncblob.memory.operations import searches
 from syncblob.memory.state_machine import CONST, Access, Head, Run, Spans, head_over
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from types import CodeType
 
     from syncblob._layout import Layout
+    from syncblob._source_lines import NotedPlace
     from syncblob.devices import Device
     from syncblob.devices.base import Push
     from syncblob.memory.buffers import Function
@@ -34,10 +34,8 @@ if TYPE_CHECKING:
 # Programs that use more parts of a memory than this ask again.
 _MOST_SHORTCUTS = 64
 
-
 _UNUSABLE = (False, False)
 _BEFORE_ALL_LOGS = (-1, Side.HOST)
-_NONE_KNOWN: Any = MappingProxyType({})
 
 
 class Upload(NamedTuple):
@@ -122,17 +120,9 @@ class Ledger(Buffers):
     """The state of a memory."""
 
     # Without the lock, an access may return an array of a side that holds all of its range, if
-    # nothing is under way to it or watched. This is safe for the following reasons:
-    #
-    # - `spans` is immutable and replaced as a whole. A map that gives bytes to a side is assigned
-    #   when the buffers hold them; one that takes bytes from a side, before they change.
-    # - `uploads` and `watch` are set before `spans` counts the bytes that they concern.
-    # - Every change revokes the shortcuts first. A loan made without the lock is recorded before
-    #   `Shortcut.writable` is read a second time. So either the change finds the record, or the
-    #   thread that made the array finds the shortcut revoked and tries again.
-    #
-    # Without a GIL, too, CPython assigns and reads slots and items of lists atomically, and changes
-    # and copies sets and dicts under their locks. So threads see assignments in their order.
+    # nothing is under way to it or watched: see "The fast path takes no lock" in architecture.md.
+    # `spans` gives bytes to a side when the buffers hold them, and takes them from one before they
+    # change. `uploads` and `watch` are set before `spans` counts the bytes that they concern.
 
     __slots__ = {
         "__weakref__": "By what devices and logs refer to it.",
@@ -144,7 +134,7 @@ class Ledger(Buffers):
         "lock": "Held while any of this changes.",
         "moving": "Whether bytes are moving. An access that interrupts this is refused.",
         "noted": "The fields of the transitions of `history`, in one tuple to save memory.",
-        "shortcuts": "By side, start and stop. That of everything is valid for any part.",
+        "shortcuts": "By window, valid for any part of everything, or by window, start and stop.",
         "source": "The initial contents; None for zeros, and once every byte has been used.",
         "span_limit": "The number of spans above which some are joined; 0 if never reached.",
         "uploads": "The asynchronous copies that later accesses may have to wait for.",
@@ -167,7 +157,7 @@ class Ledger(Buffers):
         self.homes: tuple[Home, ...] = homes_of(HOST) if home is HOST else homes_of(HOST, home)
         self.shared: bool = home is not HOST and home.shared
         self.whole: list[Window | None] = [None, None]
-        self.parts: dict[int, tuple[Window, ...]] = NO_PARTS
+        self.parts: dict[int, tuple[Window, ...]] = EMPTY
         self.spans: Spans = Spans.whole(nbytes, 0)
         self.name: str = name
         self._serial: int = 0
@@ -175,7 +165,7 @@ class Ledger(Buffers):
         self.loans: Loans = NO_LOANS
         self.uploads: tuple[Upload, ...] = ()
         self.moving: bool = False
-        self.shortcuts: dict[tuple[int, int, int], Shortcut] = _NONE_KNOWN
+        self.shortcuts: dict[Any, Shortcut] = EMPTY
         self.epoch: object = None
         self.last_search: int = searches[0]
         self.watch: Watch | None = None
@@ -192,8 +182,7 @@ class Ledger(Buffers):
         homes = self.homes
         if homes[-1] is home and len(homes) == len(PAIR):
             return Side.ACCELERATOR
-        # A signal handler may add one, too, in the middle of this.
-        while home not in self.homes:
+        if home not in self.homes:
             with self.lock:
                 if self.moving:
                     self.refuse_reentry()
@@ -222,7 +211,7 @@ class Ledger(Buffers):
         if (
             not (spans.common(start, stop) if uniform is None else uniform) & mine
             or self.watch is not None
-            or (self.uploads and self.awaits(side))
+            or (self.uploads and side in [upload.side for upload in self.uploads])
             or (open_logs and not self.is_use_noted(side))
         ):
             return _UNUSABLE
@@ -235,22 +224,15 @@ class Ledger(Buffers):
             or (self.source is not None and self.source.unwritten.any(start, stop))
         )
 
-    def awaits(self, side: int) -> bool:
-        """Whether a copy to a side is under way. Reads on the other side do not wait for it."""
-        # Nearly always there is one, or two.
-        return side in [upload.side for upload in self.uploads]
-
     # --- shortcuts -------------------------------------------------------------------------------
 
-    def shortcut(self, side: Side, layout: Layout) -> Shortcut | None:
+    def shortcut(self, side: Side, layout: Layout) -> Shortcut:
         """Return the shortcut for arrays over a layout on one side, up to date.
 
-        Does not wait for transfers: while one is under way, nothing can be used at once. None if no
-        buffer or window of the side contains the range. It is the same object as long as the side
-        has the same buffer, unless the sides hold different parts of the memory.
+        Does not wait for transfers: while one is under way, it is `NO_SHORTCUT`, as if no window
+        contains the range. It is the same object as long as the side has the same buffer, unless
+        the sides hold different parts of the memory.
         """
-        if self.whole[side] is None and not self.windows(side):
-            return None
         if self.moving:
             return NO_SHORTCUT
         # Use `with`: after a plain `acquire()` an interrupt could leave the lock held.
@@ -263,19 +245,17 @@ class Ledger(Buffers):
             epoch = self.epoch
             if side:
                 self.last_search = searches[0]
-            buffer = self.whole[side]
-            part = buffer is None or self.spans.uniform is None
-            start, stop = (layout.start, layout.stop) if part else (0, self.spans.nbytes)
-            if buffer is None:
-                buffer = self.window_over(side, start, stop)
-                if buffer is None:
-                    # No window contains the range, or another thread has evicted the buffer.
-                    return None
-            shortcut = self._known_shortcut((side, start, stop), buffer)
+            start, stop = layout.reach
+            window = self.window_over(side, start, stop)
+            if window is None:
+                return NO_SHORTCUT
+            key: Any = window, start, stop
+            if self.spans.uniform is not None and window is self.whole[side]:
+                key, start, stop = window, 0, self.spans.nbytes
+            shortcut = self.shortcuts.get(key) or self._new_shortcut(key, window, side)
             usable = self.usable(side, start, stop)
             # A signal handler or a finaliser that changed anything since has revoked the shortcuts.
             # None can run between this comparison and the assignments: nothing is called there.
-            # Without a GIL, another thread may open a log there: see below.
             shortcut.readable, shortcut.writable = usable if self.epoch is epoch else _UNUSABLE
             if self.epoch is not epoch:
                 # Another thread has opened a log, which needs no lock.
@@ -291,27 +271,19 @@ class Ledger(Buffers):
         # Another thread may have evicted the side since, and made another buffer.
         return window if self.spans is spans else None
 
-    def _known_shortcut(self, key: tuple[Side, int, int], buffer: Any) -> Shortcut:
-        """Return the shortcut of a range of a side, for its window."""
-        if self.shortcuts is _NONE_KNOWN:
+    def _new_shortcut(self, key: Any, window: Window, side: Side) -> Shortcut:
+        """Add the shortcut of a range of a window."""
+        if self.shortcuts is EMPTY:
             self.shortcuts = {}
-        known = self.shortcuts
-        shortcut = known.get(key)
-        if shortcut is None or shortcut.buffer is not buffer:
-            if shortcut is not None:
-                shortcut.readable = shortcut.writable = False
-                known.pop(key, None)
-            if len(known) >= _MOST_SHORTCUTS:
-                self.forget_shortcuts()
-            # Not that of this buffer if a signal handler has made one for another meanwhile. It has
-            # replaced the epoch, too.
-            shortcut = known.setdefault(key, Shortcut(buffer, key[0]))
-        return shortcut
+        if len(self.shortcuts) >= _MOST_SHORTCUTS:
+            self.forget_shortcuts()
+        # A signal handler may have added it meanwhile.
+        return self.shortcuts.setdefault(key, Shortcut(window, side))
 
     def forget_shortcuts(self, side: int | None = None) -> None:
         """Let go of the windows of a side, because it gets others, or of all. Needs the lock."""
         for key, shortcut in [*self.shortcuts.items()]:
-            if side is None or key[0] == side:
+            if side is None or shortcut.side == side:
                 # No signal handler can run in between, so none is usable that is not known.
                 shortcut.readable = shortcut.writable = False
                 self.shortcuts.pop(key, None)
@@ -341,15 +313,12 @@ class Ledger(Buffers):
 
     # --- under the lock --------------------------------------------------------------------------
 
-    def note(self, reason: str, start: int, stop: int) -> None:
-        """Append to the history what has happened to a range without a change of the map."""
-        fields = reason, self.spans, self.spans, "", start, stop, *user_instruction(3)
-        self.noted = (*self.noted[OLDEST:], *fields)
-
-    def note_first_write(self, reason: str, *place: Any) -> None:
-        """Let the history begin with the write that made the host hold everything."""
-        before = Spans.whole(self.nbytes, 0)
-        self.noted = (reason, before, self.spans, "", 0, self.nbytes, *place)
+    def note(
+        self, reason: str, start: int, stop: int, place: NotedPlace, before: Spans | None = None
+    ) -> None:
+        """Append to the history what led to this map, by default from that of a new memory."""
+        before = before or Spans.whole(self.nbytes, 0)
+        self.noted = (*self.noted[OLDEST:], reason, before, self.spans, "", start, stop, *place)
 
     def is_use_noted(self, side: Side) -> bool:
         """Tell whether the open logs know that no other side was used since a side was."""
@@ -384,10 +353,9 @@ class Ledger(Buffers):
 
     def meet(self, side: Side, start: int, stop: int) -> None:
         """Wait for what others may do to a range, through arrays over the same buffer."""
-        others = self.alike(side) & ~(1 << side)
-        for loan in self.loans.writers(start, stop, others):
+        for loan in self.loans.writers(start, stop, self.alike(side) & ~(1 << side)):
             if loan.side:
-                self.finish(1 << loan.side, start, stop)
+                self.finish_others(side, start, stop)
             else:
                 accelerator: Any = self.homes[side]
                 # The host writes at any time, so the next operation ends before its call does.
@@ -465,9 +433,8 @@ class Ledger(Buffers):
         if watch is None:
             return
         watch.compare()
-        alike = self.alike(side) if writes else 0
-        for other in self.all_sides:
-            if alike >> other & 1:
+        for other in self.all_sides if writes else ():
+            if self.alike(side) >> other & 1:
                 watch.drop(other, start, stop)
         if watch.idle:
             self.watch = None

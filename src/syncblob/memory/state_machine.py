@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from syncblob.devices import Side
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
 
 class Run(NamedTuple):
@@ -69,16 +69,20 @@ class Spans:
         return Spans((nbytes,), (holders,))
 
     @classmethod
-    def covering(cls, nbytes: int, ranges: Iterable[tuple[int, int]]) -> Spans:
-        """Make a map with 1 for every byte in any of the ranges."""
-        runs, place = [], 0
-        for start, stop in sorted(ranges):
-            low, high = max(start, place), min(stop, nbytes)
-            if low < high:
-                runs += [Run(place, low, 0), Run(low, high, 1)]
-                place = high
-        runs.append(Run(place, nbytes, 0))
-        return cls.whole(nbytes, 0).replaced(run for run in runs if run.nbytes)
+    def covering(cls, nbytes: int, runs: Iterable[Run]) -> Spans:
+        """Make a map of every byte to the holders of all runs over it, together."""
+        steps = []
+        for run in runs:
+            if run.start < run.stop:
+                steps += [(run.start, run.holders, 1), (min(run.stop, nbytes), run.holders, -1)]
+        place, made = 0, []
+        over: dict[int, int] = {}
+        for step, holders, change in sorted(steps):
+            if place < step <= nbytes:
+                made.append(Run(place, step, reduce(or_, [each for each in over if over[each]], 0)))
+                place = step
+            over[holders] = over.get(holders, 0) + change
+        return cls.whole(nbytes, 0).replaced(made)
 
     def common(self, start: int, stop: int) -> int:
         """Return the sides that hold every byte of a range; of an empty one, the next byte."""
@@ -121,16 +125,14 @@ class Spans:
         start, stop = runs[0].start, runs[-1].stop
         if len(runs) == 1 and stop - start == self.nbytes:
             return Spans.whole(stop, runs[0].holders)
-        first, last = self._indices(start, stop)
+        # The span that reaches its start, and the one that goes on from its stop.
+        first, last = bisect_left(self.ends, start), bisect_right(self.ends, stop)
         ends: Any = list(self.ends[:first])
         held: Any = list(self.holders[:first])
-        if start > (ends[-1] if ends else 0):
+        if start:
             ends.append(start)
             held.append(self.holders[first])
-        rest = [Run(stop, self.ends[last], self.holders[last])] if stop < self.ends[last] else []
-        if not rest and last + 1 < len(self.ends):
-            last += 1
-            rest = [Run(stop, self.ends[last], self.holders[last])]
+        rest = [Run(stop, self.ends[last], self.holders[last])] if stop < self.nbytes else []
         for run in (*runs, *rest):
             if held and held[-1] == run.holders:
                 ends[-1] = run.stop
@@ -146,10 +148,8 @@ class Spans:
 
     def left_to(self, start: int, stop: int, holder: int) -> Spans:
         """Return a map in which what a side shares in a range with others is its own alone."""
-        if start >= stop and self.nbytes:
-            return self
-        if self.common(start, stop) & holder:
-            return self.put(start, stop, holder)
+        if not self.nbytes and self.holders[0] & holder:
+            return Spans.whole(0, holder)
         return self.changed(start, stop, lambda held: holder if held & holder else held)
 
     def changed(self, start: int, stop: int, change: Callable[[int], int]) -> Spans:
@@ -272,33 +272,21 @@ def plan_access(
     Returns the runs to bring to its side, with the sides that hold them, or none if the source
     does, and the holders of the range afterwards.
     """
-    holder = 1 << side
-    # The bytes that writers of sides reach, by the mask of these sides.
-    reached: dict[int, Spans] = {}
+    mine = 1 << side
+    reached = Spans.covering(spans.nbytes, writers) if writers else spans
     pieces: list[Run] = []
     runs: list[Run] = []
     for run in spans.runs(start, stop):
         brings, holders = look_up(run.holders, side, access)
         if brings is not NOTHING:
             pieces.append(run)
-        if brings is COPY and access is CONST and writers:
-            for sides in (holder, run.holders):
-                if sides not in reached:
-                    ranges = [writer[:2] for writer in writers if writer.holders & sides]
-                    reached[sides] = Spans.covering(spans.nbytes, ranges)
-            runs += _after_copy(run, holder, reached[holder], reached[run.holders])
-        else:
-            runs.append(Run(run.start, run.stop, holders))
+        # Only after a copy for a const access several sides hold what writers reach.
+        copies = writers and brings is COPY and access is CONST
+        for low, high, reach in reached.runs(*run[:2]) if copies else [(*run[:2], 0)]:
+            if reach & run.holders:
+                # Later writes there must be copied again.
+                runs.append(Run(low, high, run.holders))
+            else:
+                # Later writes on this side make the other copies stale.
+                runs.append(Run(low, high, mine if reach & mine else holders))
     return pieces, runs
-
-
-def _after_copy(run: Run, holder: int, here: Spans, there: Spans) -> Iterator[Run]:
-    """Yield the holders of a run that a const access has copied, with what writers here reach."""
-    for part in there.runs(run.start, run.stop):
-        if part.holders:
-            # Later writes there must be copied again.
-            yield Run(part.start, part.stop, run.holders)
-            continue
-        for rest in here.runs(part.start, part.stop):
-            # Later writes on this side make the other copies stale.
-            yield Run(rest.start, rest.stop, holder if rest.holders else run.holders | holder)

@@ -94,7 +94,7 @@ class SyncedMemory(Ledger):
         window = Window(0, nbytes, buffer)
         memory.whole[side] = window
         memory.spans = Spans.whole(nbytes, 1 << side)
-        memory.shortcuts = {(side, 0, nbytes): Shortcut(window, side, usable=True)}
+        memory.shortcuts = {window: Shortcut(window, side, usable=True)}
         if accelerator is not None:
             accelerator.residents.add(memory)
         return memory
@@ -332,7 +332,7 @@ class SyncedMemory(Ledger):
             home = self.home(side)
             array = buffer.view(home, layout, writable=True, own=True)
             # One call in C makes both calls, so that no signal handler can run between them.
-            calls = partial(function, array, *args), partial(setattr, written, "done", 1)
+            calls = partial(function, array, *args), partial(written.append, 1)
             try:
                 home.compute(deque, map(operator.call, calls), 0)
             finally:

@@ -42,6 +42,11 @@ _COLLECTIONS = 1 if getattr(sys, "_is_gil_enabled", lambda: True)() else 4
 # The attribute of an error for lack of room that a call did not wait for: whether to wait can help.
 _WAITS_FOR_ROOM = "waits_for_room"
 
+_NO_ROWS: Any = (
+    "    nothing that a Blob has; other arrays, and those that other code keeps of evicted "
+    "buffers, are not listed"
+)
+
 
 class Evictable(NamedTuple):
     """A buffer that may be evicted, for an eviction policy.
@@ -100,30 +105,28 @@ def set_eviction_policy(policy: Callable[[Evictable], float] | None) -> None:
 def make_room(home: Accelerator, reason: str, needed: int) -> bool:
     """Make room on an accelerator; return whether there may be more than before.
 
-    Freed memory that libraries keep is given back; else buffers are evicted that nobody sees.
+    Freed memory that libraries keep is given back; else buffers are evicted that nobody sees, those
+    with the highest scores first, until the bytes needed may fit.
     """
     with _making_room.held:
-        return home.give_back() or _evict(home, reason, needed)
-
-
-def _evict(home: Accelerator, reason: str, needed: int) -> bool:
-    """Evict the windows with the highest scores that can be, until the bytes needed may fit."""
-    operations.settle()
-    lacking, freed = max(needed - home.room()[0], 1), 0
-    refusal: Exception | None = None
-    # Of equal ones, that comes first which was allocated first.
-    for _, ledger, side, reach in sorted(_scored(home), key=lambda each: -each[0]):
-        evict = partial(free, ledger, side, reach, EVICTION + reason, unseen=True)
-        try:
-            freed += if_free(ledger.lock, evict)
-        except (BesideCaptureError, BufferError):
-            # Others need not be waited for, or have no alias.
-            continue
-        except Exception as error:  # noqa: BLE001  # such as a guard's: others may have to move nothing
-            # Its frames would keep arrays alive.
-            refusal = error.with_traceback(None)
-        if freed >= lacking:
-            break
+        if home.give_back():
+            return True
+        operations.settle()
+        lacking, freed = max(needed - home.room()[0], 1), 0
+        refusal: Exception | None = None
+        # Of equal ones, that comes first which was allocated first.
+        for _, ledger, side, reach in sorted(_scored(home), key=lambda each: -each[0]):
+            evict = partial(free, ledger, side, reach, EVICTION + reason, unseen=True)
+            try:
+                freed += if_free(ledger.lock, evict)
+            except (BesideCaptureError, BufferError):
+                # Others need not be waited for, or have no alias.
+                continue
+            except Exception as error:  # noqa: BLE001  # such as a guard's: others may have to move nothing
+                # Its frames would keep arrays alive.
+                refusal = error.with_traceback(None)
+            if freed >= lacking:
+                break
     if refusal and not freed:
         raise refusal
     return freed > 0
@@ -164,16 +167,80 @@ def in_room(
 ) -> Any:
     """Call a function, and again while room can be made for it; `short` errors tell that it lacks.
 
-    See `Shortage`.
+    Without a home, it is an operation, which begins again with nothing in use. Evictions help any
+    other call, within an operation or beside any.
     """
+    error: Any = None
+    # The thread, while it stands in line; when it gives up; how many tries in a row no other thread
+    # was at work before; and how many are left then.
+    thread, end, idle, left = 0, 0.0, 0, _COLLECTIONS
     try:
-        return function(*args, **keywords)
-    except short as error:
-        shortage = Shortage(home, reason, short)
-        if not shortage.take(error):
-            raise
-    # Outside of the handler: the error keeps frames alive, and these keep arrays.
-    return shortage.repeat(function, *args, **keywords)
+        while True:
+            try:
+                return function(*args, **keywords)
+            except short as failure:
+                error = failure
+            if not _may_help(error, home):
+                break
+            # It is kept without its frames, and outside of the handler, because these keep arrays.
+            error.with_traceback(None).__context__ = None
+            known, within = vars(error), current()
+            place = known["home"]
+            evicts = home is not None and not isinstance(error, NotNowError)
+            if evicts and make_room(place, reason, known.get(NEEDED, 0)):
+                continue
+            # What has something in use waits beside the line, or leaves that to its operation.
+            thread = threading.get_ident() if within is None else 0
+            if not (left and (within is None or within.written)):
+                if evicts:
+                    listed = map(str, rows(place, reason) or [_NO_ROWS])
+                    extend(error, "\n".join(["nothing there can be evicted:", *listed]))
+                break
+            others = threading.active_count() > 1
+            if others:
+                _take_turn(place, thread)
+            now = time.monotonic()
+            end = end or now + PATIENCE
+            idle = 0 if WRITERS or place in operations.pins(own=False) else idle + 1
+            if not others or idle >= IDLE or now >= end:
+                # Cycles may keep memories and arrays.
+                gc.collect()
+                left -= 1
+        raise error
+    finally:
+        # First, and without a call before it, so that no interrupt leaves it there.
+        if thread:
+            operations.line.pop(thread, None)
+        # Its frames refer to this one.
+        error = None
+
+
+def _may_help(error: Exception, home: Home | None) -> bool:
+    """Return whether another try may help after a call with a home, or an operation, was short."""
+    known, within = vars(error), current()
+    if home is None:
+        # Within another operation, that begins again.
+        return within is None and known.get(_WAITS_FOR_ROOM, False)
+    # Elements may be gathered on another side than that of the call.
+    place, needed = known.setdefault("home", home), known.get(NEEDED, 0)
+    helps: bool = place.can_hold(needed) and (place.bounded or isinstance(error, NotNowError))
+    if helps and within is not None and not within.written:
+        known[_WAITS_FOR_ROOM] = True
+    elif place.bounded and not helps:
+        extend(error, f"{place.device} can never hold {human_bytes(needed)}", first=True)
+        known[_WAITS_FOR_ROOM] = False
+    return helps
+
+
+def _take_turn(home: Home, thread: int) -> None:
+    """Wait until a thread is the first in line, or else, if it does not stand there, a little."""
+    first = False
+    while not first:
+        if thread:
+            # It keeps its place there, unless a signal handler has left in its name.
+            operations.line[thread] = home
+        time.sleep(PAUSE)
+        first = not thread or operations.first_in_line(home) == thread
 
 
 # Calls a function; again, from its start, if other threads use the room that it lacks. The function
@@ -192,97 +259,3 @@ def compute(home: Home, function: Callable[..., Any], *args: Any, **keywords: An
     reason = getattr(function, "__name__", "a computation")
     call = operations.in_turn, home, home.compute, function, *args
     return in_room(home, reason, MemoryError, *call, **keywords)
-
-
-class Shortage:
-    """A call for which memory is short, as `short` errors tell, from one try to the next.
-
-    Without a home, it is an operation, which begins again with nothing in use. Evictions help any
-    other call, within an operation or beside any.
-    """
-
-    _error: Any = None
-    # When it gives up, and the tries in a row before which no other thread was at work.
-    _end: float = 0.0
-    _idle: int = 0
-
-    def __init__(self, home: Any, reason: str, short: type[Exception] = MemoryError) -> None:
-        self._home: Any = home
-        self._reason: str = reason
-        self._short: type[Exception] = short
-        self._thread: int = threading.get_ident()
-
-    def take(self, error: Exception) -> bool:
-        """Return whether another try may help after an error, and keep that if so."""
-        known = vars(error)
-        if self._home is None:
-            # Within another operation, that begins again.
-            helps = known.get(_WAITS_FOR_ROOM, False) and current() is None
-        else:
-            # Elements may be gathered on another side than that of the call.
-            home, needed = known.setdefault("home", self._home), known.get(NEEDED, 0)
-            helps = home.can_hold(needed) and (home.bounded or isinstance(error, NotNowError))
-            if home.bounded and not helps:
-                extend(error, f"{home.device} can never hold {human_bytes(needed)}", first=True)
-                known[_WAITS_FOR_ROOM] = False
-        # Its frames refer to the caller's variables, and so to this object.
-        self._error = error if helps else None
-        return helps
-
-    def repeat(self, function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
-        """Call the function again, as long as there is a reason to."""
-        within, last = current(), False
-        # What has something in use waits beside the line, or leaves it to its operation to wait.
-        stands, waits = within is None, within is None or within.written
-        try:
-            while True:
-                # Its frames refer to buffers. A program that keeps it would keep them, too.
-                self._error = self._error.with_traceback(None)
-                self._error.__context__ = None
-                known = vars(self._error)
-                home, reason, needed = known["home"], self._reason, known.get(NEEDED, 0)
-                evicts = self._home is not None and not isinstance(self._error, NotNowError)
-                if not (evicts and make_room(home, reason, needed)):
-                    if last or not waits:
-                        break
-                    last = not self._wait(home, stands=stands)
-                try:
-                    return function(*args, **keywords)
-                except self._short as error:
-                    if not self.take(error):
-                        raise
-            if not waits:
-                known[_WAITS_FOR_ROOM] = True
-            if evicts:
-                listed = "\n".join(map(str, rows(home, reason))) or (
-                    "    nothing that a Blob has; other arrays, and those that other code keeps of "
-                    "evicted buffers, are not listed"
-                )
-                extend(self._error, f"nothing there can be evicted:\n{listed}")
-            raise self._error
-        finally:
-            # First, and without a call before it, so that no interrupt leaves it there.
-            if stands:
-                operations.line.pop(self._thread, None)
-            self._error = None
-
-    def _wait(self, home: Home, *, stands: bool) -> bool:
-        """Wait for the turn, or else a little. Return False if no other thread may free any."""
-        if threading.active_count() > 1:
-            first = False
-            while not first:
-                if stands:
-                    # It keeps its place there, unless a signal handler has left in its name.
-                    operations.line[self._thread] = home
-                time.sleep(PAUSE)
-                first = not stands or operations.first_in_line(home) == self._thread
-            now = time.monotonic()
-            self._end = self._end or now + PATIENCE
-            at_work = WRITERS or home in operations.pins(own=False)
-            self._idle = 0 if at_work else self._idle + 1
-            if self._idle < IDLE and now < self._end:
-                return True
-        # Cycles may keep memories and arrays.
-        for _ in range(_COLLECTIONS):
-            gc.collect()
-        return False

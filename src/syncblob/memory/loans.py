@@ -175,13 +175,6 @@ class Loans:
         """Return all of a side."""
         return [each for each in list(self.live) if each.side == side]
 
-    def holder_in(self, side: Side, start: int, stop: int) -> str:
-        """Describe what keeps a range of a side where it is; empty if it can leave."""
-        for writer in self.writers(start, stop, 1 << side):
-            return writer.description()
-        where = f"the {side.name.lower()} side, which is an adopted array or shared memory"
-        return where if self.foreign >> side & 1 else ""
-
     def revoke(
         self, revoked: list[Loan], sides: int, reach: tuple[int, int] | None, *, aliases: int
     ) -> None:
@@ -295,13 +288,12 @@ class _Index:
 
 # --- the warning ----------------------------------------------------------------------------------
 
-# The user's filters and hooks run when the warning is emitted, so it is emitted without the
-# memory's lock. An access looks for such aliases under the lock, and raises `Unannounced` if it
-# finds one. Then it warns and begins again.
-
 
 class Unannounced(Exception):  # noqa: N818  # it is caught, and turned into a warning
-    """Aliases would become stale, and no warning has named them yet."""
+    """Aliases would become stale, and no warning has named them yet.
+
+    It is raised under the lock, and the warning is emitted without it: the user's hooks run then.
+    """
 
 
 def require_announced(

@@ -42,11 +42,6 @@ _COLLECTIONS = 1 if getattr(sys, "_is_gil_enabled", lambda: True)() else 4
 # The attribute of an error for lack of room that a call did not wait for: whether to wait can help.
 _WAITS_FOR_ROOM = "waits_for_room"
 
-_NO_ROWS: Any = (
-    "    nothing that a Blob has; other arrays, and those that other code keeps of evicted "
-    "buffers, are not listed"
-)
-
 
 class Evictable(NamedTuple):
     """A buffer that may be evicted, for an eviction policy.
@@ -114,7 +109,6 @@ def make_room(home: Accelerator, reason: str, needed: int) -> bool:
         operations.settle()
         lacking, freed = max(needed - home.room()[0], 1), 0
         refusal: Exception | None = None
-        # Of equal ones, that comes first which was allocated first.
         for _, ledger, side, reach in sorted(_scored(home), key=lambda each: -each[0]):
             evict = partial(free, ledger, side, reach, EVICTION + reason, unseen=True)
             try:
@@ -179,9 +173,9 @@ def in_room(
             try:
                 return function(*args, **keywords)
             except short as failure:
+                if not _may_help(failure, home):
+                    raise
                 error = failure
-            if not _may_help(error, home):
-                break
             # It is kept without its frames, and outside of the handler, because these keep arrays.
             error.with_traceback(None).__context__ = None
             known, within = vars(error), current()
@@ -193,8 +187,9 @@ def in_room(
             thread = threading.get_ident() if within is None else 0
             if not (left and (within is None or within.written)):
                 if evicts:
-                    listed = map(str, rows(place, reason) or [_NO_ROWS])
-                    extend(error, "\n".join(["nothing there can be evicted:", *listed]))
+                    listed = "\n".join(map(str, rows(place, reason)))
+                    listed = listed or "    nothing of a Blob; other arrays are not listed"
+                    extend(error, f"nothing there can be evicted:\n{listed}")
                 break
             others = threading.active_count() > 1
             if others:
@@ -243,9 +238,8 @@ def _take_turn(home: Home, thread: int) -> None:
         first = not thread or operations.first_in_line(home) == thread
 
 
-# Calls a function; again, from its start, if other threads use the room that it lacks. The function
-# takes its arrays itself, and tells before it writes. So nothing is in use between two tries, and
-# others can evict its operands. Within another such call, that begins again.
+# Calls a function as an operation, and again, from its start, if other threads use the room that it
+# lacks. The function takes its arrays itself, and tells before it writes.
 from_the_start: Callable[..., Any] = partial(in_room, None, "", MemoryError, attempt)
 
 

@@ -435,17 +435,20 @@ class SimulatedStream:
         The seconds to wait before each upload; None for the backend's `delay` at that time.
     """
 
+    # The process of the thread; 0 until there is one.
+    _process: int = 0
+
     def __init__(self, backend: SimulatedBackend, delay: float | None = None) -> None:
         self.backend = backend
         self.delay = delay
         self._start()
 
     def _start(self) -> None:
-        self._process = os.getpid()
         self._last: _Work | None = None
         self._queue: SimpleQueue[tuple[SimulatedStream, _Work] | None] = SimpleQueue()
         # Not by `threading`, whose wait for the start of the thread an interrupt can break.
         _thread.start_new_thread(_run_all, (self._queue,))
+        self._process = os.getpid()
 
     def __del__(self) -> None:
         """End the thread after the queued work."""

@@ -277,8 +277,9 @@ class SimulatedBackend(NumpyHome, Accelerator):
             root = self._roots.get(id(buffer))
             if root is None:
                 # NumPy makes the last array above a base that is no array the base of all views.
-                # Of a view, because NumPy keeps with an array what it has told of its buffer.
-                exporter: Any = self.exporter(buffer[:])
+                # Of a view, because NumPy keeps with an array what it has told of its buffer; but a
+                # view of a view does not keep that alive, so that its id would be used again.
+                exporter: Any = self.exporter(buffer[:] if buffer.base is None else buffer)
                 root = self._roots[id(buffer)] = np.ndarray(buffer.nbytes, np.uint8, exporter)
         return super().view(root, layout, writable=writable)
 

@@ -35,10 +35,10 @@ from syncblob.errors import *  # noqa: F403  # all of them
 from syncblob.memory import Head as Head
 from syncblob.memory import SyncedMemory as SyncedMemory
 from syncblob.memory.room import Evictable as Evictable
-from syncblob.memory.room import MemoryRow as MemoryRow
-from syncblob.memory.room import MemorySummary as MemorySummary
-from syncblob.memory.room import memory_summary as memory_summary
 from syncblob.memory.room import set_eviction_policy as set_eviction_policy
+from syncblob.memory.summary import MemoryRow as MemoryRow
+from syncblob.memory.summary import MemorySummary as MemorySummary
+from syncblob.memory.summary import memory_summary as memory_summary
 from syncblob.transfers import Transfer as Transfer
 from syncblob.transfers.guards import compute_only_on as compute_only_on
 from syncblob.transfers.guards import max_transfers as max_transfers

@@ -42,7 +42,9 @@ def test_it_warns_at_the_line_of_the_user_and_names_the_line_of_the_alias(name):
         CONFLICTS[name](blob)
     (warning,) = caught
     text = str(warning.message)
-    assert text.startswith(f"{name.strip()} makes a DLPack alias (torch) of the host side")
+    assert text.startswith(
+        f"{name.strip()} makes aliases stale: a DLPack alias (torch) of the host"
+    )
     assert f"{__file__}:" in text
     assert "tensor = torch.from_dlpack(blob)" in text
     assert warning.filename == __file__

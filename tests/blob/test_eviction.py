@@ -1012,7 +1012,7 @@ def test_an_error_waits_for_no_work_elsewhere(two):
 @pytest.mark.parametrize("limited_to", [2 * NBYTES + 64, None])
 def test_what_the_device_can_never_hold_evicts_nothing(limited, monkeypatch, limited_to):
     """Nor does it wait for other threads."""
-    monkeypatch.setattr(room.Shortage, "_wait", None)
+    monkeypatch.setattr(room, "_take_turn", None)
     limited.capacity = 10 * NBYTES if limited_to else 2 * NBYTES + 64
     other, used = filled(2), Blob(1, device=LIMITED)
     used.gpu_data()
@@ -1030,7 +1030,7 @@ def test_what_the_device_can_never_hold_evicts_nothing(limited, monkeypatch, lim
 @pytest.mark.usefixtures("small", "two")
 @pytest.mark.parametrize("compute", [operator.add, operator.iadd])
 def test_parts_come_before_what_other_threads_use(monkeypatch, compute):
-    monkeypatch.setattr(room.Shortage, "_wait", None)
+    monkeypatch.setattr(room, "_take_turn", None)
     monkeypatch.setattr(in_parts, "_LEAST", 1)
     used = filled(1, 16)
     first, second = (Blob(2 * COUNT, "int32", device=LIMITED) for _ in range(2))
@@ -1198,18 +1198,18 @@ def test_nobody_waits_forever_for_room_while_a_memory_is_being_made(monkeypatch)
         blob.overwrite_cpu_data()[...] = 1
     for blob in blobs[:2]:
         operator.iadd(blob, 1)
-    begun, evict = threading.Event(), room._evict
+    begun, settle = threading.Event(), operations.settle
 
-    def begin(*args):
+    def begin():
         begun.set()
-        return evict(*args)
+        settle()
 
     def use():
         # It may give up, as if other threads used all of the room.
         with suppress(MemoryError):
             operator.iadd(blobs[2], 1)
 
-    monkeypatch.setattr(room, "_evict", begin)
+    monkeypatch.setattr(operations, "settle", begin)
     other = threading.Thread(target=use, daemon=True)
     with making.held:
         other.start()

@@ -46,7 +46,7 @@ def test_an_alias_of_one_byte_of_any_memory_is_warned_of_before_all_are_given_up
     layout = Layout.raw(1, place)
     alias = memories[aliased].export(Side.HOST, Access.MUTABLE, layout, "use", "DLPack")
     given_up = []
-    with pytest.warns(StaleAliasWarning, match=r"^a test makes a DLPack alias") as caught:
+    with pytest.warns(StaleAliasWarning, match=r"^a test makes aliases stale: a DLPack") as caught:
         give_all_up(memories, lambda: given_up.append(len(caught)))
     assert given_up == [1]
     assert alias.tolist() == [1]

@@ -214,7 +214,7 @@ def test_an_array_that_is_tracked_makes_aliases_of_the_other_side_stale():
     there = memory.export(Side.ACCELERATOR, Access.MUTABLE, layout, "export", "test")
     there[...] = 8
     array = memory.array(Side.HOST, Access.CONST, layout, "read")
-    with pytest.warns(StaleAliasWarning, match="track makes a test alias"):
+    with pytest.warns(StaleAliasWarning, match="track makes aliases stale: a test alias"):
         memory.track(Side.HOST, layout, "track", "tracked", array)
     (lease,) = memory.loans.of(Side.HOST)
     assert (lease(), lease.kind, lease.start, lease.stop) == (array, "tracked", 0, NBYTES)

@@ -359,7 +359,7 @@ def test_the_parts_of_a_walk_fit_on_a_small_device(limited):
 
 @pytest.mark.usefixtures("small")
 def test_a_walk_waits_for_no_other_thread_to_bring_its_next_part(limited, monkeypatch):
-    monkeypatch.setattr(room.Shortage, "_wait", None)
+    monkeypatch.setattr(room, "_take_turn", None)
     blob, other = numbered(), numbered(10)
     other.gpu_data()
     with during_a_write(other):

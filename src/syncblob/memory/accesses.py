@@ -10,7 +10,7 @@ from syncblob.devices import Side
 from syncblob.memory.changes import commit, plan, take
 from syncblob.memory.loans import BORROW, EXPOSED, SHARED, Unannounced, announce, require_announced
 from syncblob.memory.operations import searches
-from syncblob.memory.room import Shortage
+from syncblob.memory.room import in_room
 from syncblob.memory.state_machine import CONST, MUTABLE, OVERWRITE, Access
 from syncblob.memory.windows import provide
 from syncblob.transfers import open_logs
@@ -50,7 +50,7 @@ def acquire(  # noqa: C901, PLR0912, PLR0913  # an access; inlined, because call
     announced = [] if announced is None else announced
     mine, writes = 1 << side, access is not CONST
     while True:
-        stale, shortage = None, None
+        stale = None
         try:
             with ledger.lock:
                 if side:
@@ -88,15 +88,22 @@ def acquire(  # noqa: C901, PLR0912, PLR0913  # an access; inlined, because call
         except Unannounced as unannounced:
             (stale,) = unannounced.args
         except MemoryError as error:
-            shortage = Shortage(ledger.home(side), reason)
-            if locked or not shortage.take(error):
+            if locked:
                 raise
-        if shortage is not None:
+            failed = [error]
+        if stale is None:
             # Outside of the handler: the error keeps frames alive, and these keep arrays.
+            call = ledger.home(side), reason, MemoryError, _acquire_again, failed
             args = ledger, side, access, layout, reason, fill
-            return shortage.repeat(acquire, *args, locked=True, announced=announced)
-        if stale is not None:
-            announce(reason, stale, announced)
+            return in_room(*call, *args, locked=True, announced=announced)
+        announce(reason, stale, announced)
+
+
+def _acquire_again(failed: list[MemoryError], *args: Any, **keywords: Any) -> Any:
+    """Raise the error of the first try, which has made no room; then call `acquire`."""
+    if failed:
+        raise failed.pop()
+    return acquire(*args, **keywords)
 
 
 def _settle_concerns(

@@ -162,8 +162,8 @@ def push_from_host(
     ledger: Ledger, side: Side, stream: object, start: int, stop: int | None
 ) -> None:
     """Start the upload of a range whose newest contents the host alone has, as Caffe does."""
-    stop = ledger.spans.nbytes if stop is None else stop
-    if start == stop and ledger.spans.nbytes:
+    stop = ledger.nbytes if stop is None else stop
+    if start == stop and ledger.nbytes:
         # An empty view, which has the head of what it lies beside.
         return
     if is_written_elsewhere(ledger):
@@ -178,8 +178,7 @@ def push_from_host(
 def push(ledger: Ledger, side: Side, stream: object, start: int, stop: int, reason: str) -> None:
     """Start to upload the bytes of a range that the host holds and an accelerator lacks."""
     ledger.last_search = searches[0]
-    if ledger.whole[side] is None:
-        provide(ledger, side, (start, stop), reason)
+    provide(ledger, side, (start, stop), reason)
     ledger.await_uploads(Side.HOST, MUTABLE, start, stop)
     if ledger.alike(side) & 1:
         # There is nothing to copy.
@@ -194,11 +193,9 @@ def pull(ledger: Ledger, origin: Side, start: int, stop: int, reason: str) -> bo
     Returns False if the memory is shared, if aliases may write, or if more has to come along.
     """
     ledger.await_uploads(Side.HOST, MUTABLE, start, stop)
-    accelerator: Any = ledger.home(origin)
+    more = ledger.nbytes <= changes.SMALL and stop - start < ledger.nbytes
     aliased = ledger.loans.writers(start, stop)
-    nbytes = ledger.spans.nbytes
-    more = nbytes <= changes.SMALL and stop - start < nbytes
-    if accelerator.shared or aliased or more or ledger.watch is not None:
+    if ledger.home(origin).shared or aliased or more or ledger.watch is not None:
         return False
     commit(ledger, _plan_push, origin, CONST, start, stop, reason, (Side.HOST, None))
     return True

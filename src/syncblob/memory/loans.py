@@ -88,16 +88,12 @@ class Loan(Reference):
         array = self() if self.kind is NUMPY else None
         return array is not None and not array.flags.writeable
 
-    def named(self) -> str:
-        """Return the kind of an alias, its consumer and its side."""
-        return f"a {self.kind} alias{self.place.consumer} of the {self.side.name.lower()} side"
-
     def description(self) -> str:
         """Describe it, with the line that made it."""
-        line = self.place.line.describe()
+        side, line = f"the {self.side.name.lower()} side", self.place.line.describe()
         if self.exposed:
-            return f"the {self.side.name.lower()} side, exposed at {line}"
-        return f"{self.named()}, created at {line}"
+            return f"{side}, exposed at {line}"
+        return f"a {self.kind} alias{self.place.consumer} of {side}, created at {line}"
 
 
 class Loans:
@@ -166,21 +162,12 @@ class Loans:
 
     def writers(self, start: int, stop: int, sides: int = -1) -> list[Loan]:
         """Return what may write into a range of some sides, a bit mask, at any moment."""
-        if not self.live:
-            return []
         over = self.over(start, stop)
         return [each for each in over if each.kind is not BORROW and sides >> each.side & 1]
 
     def of(self, side: int) -> list[Loan]:
         """Return all of a side."""
         return [each for each in list(self.live) if each.side == side]
-
-    def holder_in(self, side: Side, start: int, stop: int) -> str:
-        """Describe what keeps a range of a side where it is; empty if it can leave."""
-        for writer in self.writers(start, stop, 1 << side):
-            return writer.description()
-        where = f"the {side.name.lower()} side, which is an adopted array or shared memory"
-        return where if self.foreign >> side & 1 else ""
 
     def revoke(
         self, revoked: list[Loan], sides: int, reach: tuple[int, int] | None, *, aliases: int
@@ -295,13 +282,12 @@ class _Index:
 
 # --- the warning ----------------------------------------------------------------------------------
 
-# The user's filters and hooks run when the warning is emitted, so it is emitted without the
-# memory's lock. An access looks for such aliases under the lock, and raises `Unannounced` if it
-# finds one. Then it warns and begins again.
-
 
 class Unannounced(Exception):  # noqa: N818  # it is caught, and turned into a warning
-    """Aliases would become stale, and no warning has named them yet."""
+    """Aliases would become stale, and no warning has named them yet.
+
+    It is raised under the lock, and the warning is emitted without it: the user's hooks run then.
+    """
 
 
 def require_announced(
@@ -337,19 +323,13 @@ def announce(action: str, stale: set[Loan], announced: list[set[Loan]]) -> None:
             f"{action} gave up after {_MOST_WARNINGS} warnings, because new aliases appeared after "
             "each; first stop the thread or the warning hook that makes them"
         )
-    if len(stale) == 1:
-        (alias,) = stale
-        made = f"{alias.named()} stale (created at {alias.place.line.describe()})"
-        it, they, one = "it", "it", "a new one"
-    else:
-        named = sorted(stale, key=lambda alias: (alias.side, alias.start))[:_NAMED_AT_MOST]
-        described = "; ".join(alias.description() for alias in named)
-        more = f"; and {len(stale) - len(named)} more" if len(stale) > len(named) else ""
-        made = f"{len(stale)} aliases stale ({described}{more})"
-        it, they, one = "them", "they", "new ones"
+    named = sorted(stale, key=lambda alias: (alias.side, alias.start))[:_NAMED_AT_MOST]
+    described = "; ".join(alias.description() for alias in named)
+    more = f"; and {len(stale) - len(named)} more" if len(stale) > len(named) else ""
     warn_user(
-        f"{action} makes {made}: later writes through {it} are lost, and {they} will not show this "
-        f"change. Delete {it} before the write, or create {one} afterwards",
+        f"{action} makes aliases stale: {described}{more}. Later writes through them are lost, and "
+        "they will not show this change. Delete them before the write, or create new ones "
+        "afterwards",
         StaleAliasWarning,
     )
     announced.append(stale)

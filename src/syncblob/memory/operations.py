@@ -33,14 +33,13 @@ class NotNowError(MemoryError):
 
 
 class Operation:
-    """An operation that runs."""
+    """An operation that runs, and the operands that it pins."""
 
     # Whether it may have written, and cannot begin again. In the class, because an assignment would
     # slow every operation.
     written: bool = False
 
     def __init__(self, operands: Any) -> None:
-        # What it pins.
         self.operands: Any = operands
 
 
@@ -149,7 +148,7 @@ if hasattr(os, "register_at_fork"):
 # --- residents and keepers ------------------------------------------------------------------------
 
 
-# The number of searches for buffers to evict so far. Each use of an accelerator notes it.
+# The number of searches for buffers to evict so far; see `room`.
 searches: list[int] = [0]
 
 # The Blobs that may keep arrays over buffers of accelerators.

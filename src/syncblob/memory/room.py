@@ -15,20 +15,19 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, SupportsFloat
 
-from syncblob._formatting import extend, human_bytes, quantity
+from syncblob._formatting import extend, human_bytes
 from syncblob._locks_lost_in_fork import Lock, if_free
-from syncblob.devices import Device, Side, accelerator, accelerators_in_use
 from syncblob.devices.base import NEEDED, WRITERS, BesideCaptureError
 from syncblob.memory import operations
 from syncblob.memory.operations import NotNowError, attempt, current
-from syncblob.memory.windows import free, holder_of
+from syncblob.memory.summary import rows
+from syncblob.memory.windows import free
 from syncblob.transfers import EVICTION
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
-    from syncblob._source_lines import SourceLine
-    from syncblob.devices import Accelerator
+    from syncblob.devices import Accelerator, Side
     from syncblob.devices.base import Home
     from syncblob.memory.ledger import Ledger
 
@@ -101,30 +100,27 @@ def set_eviction_policy(policy: Callable[[Evictable], float] | None) -> None:
 def make_room(home: Accelerator, reason: str, needed: int) -> bool:
     """Make room on an accelerator; return whether there may be more than before.
 
-    Freed memory that libraries keep is given back; else buffers are evicted that nobody sees.
+    Freed memory that libraries keep is given back; else buffers are evicted that nobody sees, those
+    with the highest scores first, until the bytes needed may fit.
     """
     with _making_room.held:
-        return home.give_back() or _evict(home, reason, needed)
-
-
-def _evict(home: Accelerator, reason: str, needed: int) -> bool:
-    """Evict the windows with the highest scores that can be, until the bytes needed may fit."""
-    operations.settle()
-    lacking, freed = max(needed - home.room()[0], 1), 0
-    refusal: Exception | None = None
-    # Of equal ones, that comes first which was allocated first.
-    for _, ledger, side, reach in sorted(_scored(home), key=lambda each: -each[0]):
-        evict = partial(free, ledger, side, reach, EVICTION + reason, unseen=True)
-        try:
-            freed += if_free(ledger.lock, evict)
-        except (BesideCaptureError, BufferError):
-            # Others need not be waited for, or have no alias.
-            continue
-        except Exception as error:  # noqa: BLE001  # such as a guard's: others may have to move nothing
-            # Its frames would keep arrays alive.
-            refusal = error.with_traceback(None)
-        if freed >= lacking:
-            break
+        if home.give_back():
+            return True
+        operations.settle()
+        lacking, freed = max(needed - home.room()[0], 1), 0
+        refusal: Exception | None = None
+        for _, ledger, side, reach in sorted(_scored(home), key=lambda each: -each[0]):
+            evict = partial(free, ledger, side, reach, EVICTION + reason, unseen=True)
+            try:
+                freed += if_free(ledger.lock, evict)
+            except (BesideCaptureError, BufferError):
+                # Others need not be waited for, or have no alias.
+                continue
+            except Exception as error:  # noqa: BLE001  # such as a guard's: others may have to move nothing
+                # Its frames would keep arrays alive.
+                refusal = error.with_traceback(None)
+            if freed >= lacking:
+                break
     if refusal and not freed:
         raise refusal
     return freed > 0
@@ -165,21 +161,85 @@ def in_room(
 ) -> Any:
     """Call a function, and again while room can be made for it; `short` errors tell that it lacks.
 
-    See `Shortage`.
+    Without a home, it is an operation, which begins again with nothing in use. Evictions help any
+    other call, within an operation or beside any.
     """
+    error: Any = None
+    # The thread, while it stands in line; when it gives up; how many tries in a row no other thread
+    # was at work before; and how many are left then.
+    thread, end, idle, left = 0, 0.0, 0, _COLLECTIONS
     try:
-        return function(*args, **keywords)
-    except short as error:
-        shortage = Shortage(home, reason, short)
-        if not shortage.take(error):
-            raise
-    # Outside of the handler: the error keeps frames alive, and these keep arrays.
-    return shortage.repeat(function, *args, **keywords)
+        while True:
+            try:
+                return function(*args, **keywords)
+            except short as failure:
+                if not _may_help(failure, home):
+                    raise
+                error = failure
+            # It is kept without its frames, and outside of the handler, because these keep arrays.
+            error.with_traceback(None).__context__ = None
+            known, within = vars(error), current()
+            place = known["home"]
+            evicts = home is not None and not isinstance(error, NotNowError)
+            if evicts and make_room(place, reason, known.get(NEEDED, 0)):
+                continue
+            # What has something in use waits beside the line, or leaves that to its operation.
+            thread = threading.get_ident() if within is None else 0
+            if not (left and (within is None or within.written)):
+                if evicts:
+                    listed = "\n".join(map(str, rows(place, reason)))
+                    listed = listed or "    nothing of a Blob; other arrays are not listed"
+                    extend(error, f"nothing there can be evicted:\n{listed}")
+                break
+            others = threading.active_count() > 1
+            if others:
+                _take_turn(place, thread)
+            now = time.monotonic()
+            end = end or now + PATIENCE
+            idle = 0 if WRITERS or place in operations.pins(own=False) else idle + 1
+            if not others or idle >= IDLE or now >= end:
+                # Cycles may keep memories and arrays.
+                gc.collect()
+                left -= 1
+        raise error
+    finally:
+        # First, and without a call before it, so that no interrupt leaves it there.
+        if thread:
+            operations.line.pop(thread, None)
+        # Its frames refer to this one.
+        error = None
 
 
-# Calls a function; again, from its start, if other threads use the room that it lacks. The function
-# takes its arrays itself, and tells before it writes. So nothing is in use between two tries, and
-# others can evict its operands. Within another such call, that begins again.
+def _may_help(error: Exception, home: Home | None) -> bool:
+    """Return whether another try may help after a call with a home, or an operation, was short."""
+    known, within = vars(error), current()
+    if home is None:
+        # Within another operation, that begins again.
+        return within is None and known.get(_WAITS_FOR_ROOM, False)
+    # Elements may be gathered on another side than that of the call.
+    place, needed = known.setdefault("home", home), known.get(NEEDED, 0)
+    helps: bool = place.can_hold(needed) and (place.bounded or isinstance(error, NotNowError))
+    if helps and within is not None and not within.written:
+        known[_WAITS_FOR_ROOM] = True
+    elif place.bounded and not helps:
+        extend(error, f"{place.device} can never hold {human_bytes(needed)}", first=True)
+        known[_WAITS_FOR_ROOM] = False
+    return helps
+
+
+def _take_turn(home: Home, thread: int) -> None:
+    """Wait until a thread is the first in line, or else, if it does not stand there, a little."""
+    first = False
+    while not first:
+        if thread:
+            # It keeps its place there, unless a signal handler has left in its name.
+            operations.line[thread] = home
+        time.sleep(PAUSE)
+        first = not thread or operations.first_in_line(home) == thread
+
+
+# Calls a function as an operation, and again, from its start, if other threads use the room that it
+# lacks. The function takes its arrays itself, and tells before it writes.
 from_the_start: Callable[..., Any] = partial(in_room, None, "", MemoryError, attempt)
 
 
@@ -193,211 +253,3 @@ def compute(home: Home, function: Callable[..., Any], *args: Any, **keywords: An
     reason = getattr(function, "__name__", "a computation")
     call = operations.in_turn, home, home.compute, function, *args
     return in_room(home, reason, MemoryError, *call, **keywords)
-
-
-class Shortage:
-    """A call for which memory is short, as `short` errors tell, from one try to the next.
-
-    Without a home, it is an operation, which begins again with nothing in use. Evictions help any
-    other call, within an operation or beside any.
-    """
-
-    _error: Any = None
-    # When it gives up, and the tries in a row before which no other thread was at work.
-    _end: float = 0.0
-    _idle: int = 0
-
-    def __init__(self, home: Any, reason: str, short: type[Exception] = MemoryError) -> None:
-        self._home: Any = home
-        self._reason: str = reason
-        self._short: type[Exception] = short
-        self._thread: int = threading.get_ident()
-
-    def take(self, error: Exception) -> bool:
-        """Return whether another try may help after an error, and keep that if so."""
-        known = vars(error)
-        if self._home is None:
-            # Within another operation, that begins again.
-            helps = known.get(_WAITS_FOR_ROOM, False) and current() is None
-        else:
-            # Elements may be gathered on another side than that of the call.
-            home, needed = known.setdefault("home", self._home), known.get(NEEDED, 0)
-            helps = home.can_hold(needed) and (home.bounded or isinstance(error, NotNowError))
-            if home.bounded and not helps:
-                extend(error, f"{home.device} can never hold {human_bytes(needed)}", first=True)
-                known[_WAITS_FOR_ROOM] = False
-        # Its frames refer to the caller's variables, and so to this object.
-        self._error = error if helps else None
-        return helps
-
-    def repeat(self, function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
-        """Call the function again, as long as there is a reason to."""
-        within, last = current(), False
-        # What has something in use waits beside the line, or leaves it to its operation to wait.
-        stands, waits = within is None, within is None or within.written
-        try:
-            while True:
-                # Its frames refer to buffers. A program that keeps it would keep them, too.
-                self._error = self._error.with_traceback(None)
-                self._error.__context__ = None
-                known = vars(self._error)
-                home, reason, needed = known["home"], self._reason, known.get(NEEDED, 0)
-                evicts = self._home is not None and not isinstance(self._error, NotNowError)
-                if not (evicts and make_room(home, reason, needed)):
-                    if last or not waits:
-                        break
-                    last = not self._wait(home, stands=stands)
-                try:
-                    return function(*args, **keywords)
-                except self._short as error:
-                    if not self.take(error):
-                        raise
-            if not waits:
-                known[_WAITS_FOR_ROOM] = True
-            if evicts:
-                listed = "\n".join(map(str, rows(home, reason))) or (
-                    "    nothing that a Blob has; other arrays, and those that other code keeps of "
-                    "evicted buffers, are not listed"
-                )
-                extend(self._error, f"nothing there can be evicted:\n{listed}")
-            raise self._error
-        finally:
-            # First, and without a call before it, so that no interrupt leaves it there.
-            if stands:
-                operations.line.pop(self._thread, None)
-            self._error = None
-
-    def _wait(self, home: Home, *, stands: bool) -> bool:
-        """Wait for the turn, or else a little. Return False if no other thread may free any."""
-        if threading.active_count() > 1:
-            first = False
-            while not first:
-                if stands:
-                    # It keeps its place there, unless a signal handler has left in its name.
-                    operations.line[self._thread] = home
-                time.sleep(PAUSE)
-                first = not stands or operations.first_in_line(home) == self._thread
-            now = time.monotonic()
-            self._end = self._end or now + PATIENCE
-            at_work = WRITERS or home in operations.pins(own=False)
-            self._idle = 0 if at_work else self._idle + 1
-            if self._idle < IDLE and now < self._end:
-                return True
-        # Cycles may keep memories and arrays.
-        for _ in range(_COLLECTIONS):
-            gc.collect()
-        return False
-
-
-# --- what lies there ------------------------------------------------------------------------------
-
-
-class MemoryRow(NamedTuple):
-    """A buffer on an accelerator.
-
-    Attributes
-    ----------
-    device
-        The accelerator.
-    nbytes
-        Its size.
-    blob
-        The Blob, with its name if it has one, and the part of it.
-    holder
-        What keeps the buffer from being evicted: an alias, an exposure, borrows, or the operation
-        that runs. Empty otherwise.
-    line
-        The line that last moved contents there or wrote them; None if it is not known any more.
-    """
-
-    device: Device
-    nbytes: int
-    blob: str
-    holder: str
-    line: SourceLine | None
-
-    def __str__(self) -> str:
-        """Describe it in one line."""
-        held = f": {self.holder}" if self.holder else ""
-        line = "" if self.line is None else f"; since {self.line.describe()}"
-        return f"{human_bytes(self.nbytes):>12}  {self.blob}{held}{line}"
-
-
-class MemorySummary:
-    """The result of `memory_summary`, printed as a text. A notebook shows a table.
-
-    Attributes
-    ----------
-    rows
-        The buffers, by device, and the largest first.
-    """
-
-    def __init__(self, homes: Iterable[Accelerator]) -> None:
-        self._devices = [home.device for home in homes]
-        self.rows: list[MemoryRow] = [row for home in homes for row in rows(home)]
-
-    def __str__(self) -> str:
-        """Return the text."""
-        lines = []
-        for device in self._devices:
-            listed = [str(row) for row in self.rows if row.device == device]
-            lines += [str(device), *(listed or ["    nothing"])]
-        return "\n".join(lines)
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        """Return the table for a notebook."""
-        from html import escape  # slow to import, and only notebooks need it
-
-        table = "<tr><th>device</th><th>bytes</th><th>Blob</th><th>since</th><th>kept by</th></tr>"
-        for row in self.rows:
-            cells = row.device, human_bytes(row.nbytes), row.blob, row.line or "", row.holder
-            table += f"<tr>{''.join(f'<td>{escape(str(cell))}</td>' for cell in cells)}</tr>"
-        return f"<table>{table}</table>"
-
-
-def rows(home: Accelerator, reason: str = "") -> list[MemoryRow]:
-    """Return what lies on an accelerator, largest first, and what keeps it there.
-
-    `reason` is the operation that runs, if any.
-    """
-    operation = current() if reason else None
-    operands = () if operation is None else {*operations.used_by(operation.operands)}
-    found = []
-    for ledger in home.residents.living():
-        side, mine = ledger.side_of(home), 1 << ledger.side_of(home)
-        for window in ledger.windows(side):
-            start, stop = window.start, window.stop
-            holder = holder_of(ledger, side, window)
-            borrows = [each for each in ledger.loans.over(start, stop) if each.side is side]
-            if not holder and borrows:
-                holder = quantity(len(borrows), "writable borrow")
-            if not holder and ledger in operands:
-                holder = f"an operand of {reason}"
-            if not holder and reason and home.is_seen(window.array):
-                # The arrays that Blobs keep have been dropped.
-                holder = "an array over it, such as one of gpu_data()"
-            part = "" if window.nbytes == ledger.nbytes else f", bytes {start} to {stop}"
-            line = None
-            for each in ledger.history:
-                over = each.start < stop and start < each.stop
-                if over and each.map_after.any(each.start, each.stop) & mine:
-                    line = each.place.line
-            blob = f"{ledger.description()}{part}"
-            found.append(MemoryRow(home.device, window.nbytes, blob, holder, line))
-    return sorted(found, key=lambda row: -row.nbytes)
-
-
-def memory_summary(device: Device | str | None = None) -> MemorySummary:
-    """Return a table of the buffers on accelerators, largest first, and what keeps them there.
-
-    Transfers nothing.
-
-    Parameters
-    ----------
-    device
-        One accelerator; None for all that are used.
-    """
-    operations.settle()
-    return MemorySummary(accelerators_in_use() if device is None else [accelerator(device)])

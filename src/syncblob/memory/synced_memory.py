@@ -1,8 +1,4 @@
-"""SyncedMemory: bytes with a buffer on each side. Caffe's class, with Caffe's accessors.
-
-The table in `state_machine` says what each access moves. `array` is for work that ends before
-the caller returns, `lend` makes borrows, and `export` makes aliases.
-"""
+"""SyncedMemory: bytes with a buffer on each side. Caffe's class, with Caffe's accessors."""
 
 from __future__ import annotations
 
@@ -88,9 +84,7 @@ class SyncedMemory(Ledger):
         """
         nbytes = buffer.nbytes
         memory = cls(nbytes, device=accelerator if device is None else device)
-        side = Side.HOST if accelerator is None else Side.ACCELERATOR
-        if accelerator is not None and accelerator is not memory.device_home:
-            side = memory.side_of(accelerator)
+        side = Side.HOST if accelerator is None else memory.side_of(accelerator)
         window = Window(0, nbytes, buffer)
         memory.whole[side] = window
         memory.spans = Spans.whole(nbytes, 1 << side)
@@ -459,9 +453,8 @@ class SyncedMemory(Ledger):
 
     def end_uploads(self) -> None:
         """Wait for uploads. A failed one changes the map, and its error is raised here."""
-        if self.uploads:
-            with self.lock:
-                self.await_uploads(Side.HOST, MUTABLE, 0, self.nbytes)
+        with self.lock:
+            self.await_uploads(Side.HOST, MUTABLE, 0, self.nbytes)
 
     def successor(self, nbytes: int) -> SyncedMemory:
         """Return an UNINITIALIZED memory of another size, for the same device."""

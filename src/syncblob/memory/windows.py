@@ -126,8 +126,11 @@ def _replace(
 
 def holder_of(ledger: Ledger, side: Side, window: Window) -> str:
     """Return what keeps a window where it is: an alias, an exposure or a graph; empty if none."""
-    lent = ledger.loans.holder_in(side, window.start, window.stop)
-    return lent or ledger.home(side).holder(window.array)
+    for writer in ledger.loans.writers(window.start, window.stop, 1 << side):
+        return writer.description()
+    if ledger.loans.foreign >> side & 1:
+        return f"the {side.name.lower()} side, which is an adopted array or shared memory"
+    return ledger.home(side).holder(window.array)
 
 
 def _require_free(

@@ -209,16 +209,12 @@ class BlobCore:
             readonly=readonly or self.readonly,
         )
 
-    def view_of_array(self, array: Any, view: Any) -> Self | None:
-        """Make a view of this Blob from a view of its array.
-
-        The array must lie over a memory; it need not be current. Returns None if another thread or
-        a signal handler has replaced it.
-        """
+    def view_of_array(self, array: Any, view: Any) -> Self:
+        """Make a view of this Blob from a view of an array of `viewable_array`."""
         # Inline, as in `fresh`.
         blob = _new(type(self))
         blob.raw_array = view
-        blob.home = self.home
+        blob.home = home = self.home
         blob.shortcut = shortcut = self.shortcut
         blob.known_memory = self.known_memory
         blob.known_layout = None
@@ -229,18 +225,23 @@ class BlobCore:
         blob.readonly = self.readonly
         blob._exposed = ()
         blob.accessor_arrays = NOTHING_KEPT
-        if blob.home is not HOST:
+        if home is not HOST:
             keepers[id(blob)] = ref(blob)
-        return None if self.raw_array is not array or shortcut is NO_SHORTCUT else blob
+        if self.raw_array is array and shortcut is not NO_SHORTCUT:
+            return blob
+        # The array is a dummy, or another thread or a signal handler has replaced it. The elements
+        # have the same offsets in the memory.
+        layout = (HOST if isinstance(array, np.ndarray) else home).layout(view, array)
+        offset = self.layout.offset + layout.offset
+        return self.view_at(Layout(layout.shape, layout.dtype, layout.strides, offset))
 
     def derive(self, view: Callable[[Any], Any]) -> Self:
         """Return the view that a function makes of this Blob's array. Reads no element."""
-        array = self.viewable_array()
-        if array is not None:
-            derived = self.view_of_array(array, view(array))
-            if derived is not None:
-                return derived
-        return self.view_at(self.layout.derive(view))
+        array = self.raw_array
+        # The first condition is the usual case of the second.
+        if array is None or self.known_memory is None:
+            array = self.viewable_array()
+        return self.view_of_array(array, view(array))
 
     def root(self) -> Any:
         """Return the Blob that this one is a view of, or the Blob itself."""
@@ -463,12 +464,14 @@ class BlobCore:
     def viewable_array(self) -> Any:
         """Return an array over the memory to take views from, which may be out of date.
 
-        Returns None if there is no buffer on the device, and makes none.
+        A dummy if there is no buffer on the device; makes none.
         """
         if self.known_memory is None:
             self._make_memory()
         array = self.raw_array
-        return self.current_array() if array is None else array
+        if array is None:
+            array = self.current_array()
+        return self.layout.dummy() if array is None else array
 
     def finish_write(self, home: Home, reason: str, array: Any) -> bool:
         """Finish a write of data in a home, made through an array of `array_in`.

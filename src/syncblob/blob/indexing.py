@@ -73,14 +73,10 @@ def get_item(blob: AnyBlob, key: Any) -> AnyBlob:
             select = _select if direct else partial(from_the_start, _select)
             return give(select(blob, key), _GETITEM, blob, home, ())
     array = blob.raw_array
-    # The first condition is the usual case of the second.
+    # As in `derive`.
     if array is None or blob.known_memory is None:
         array = blob.viewable_array()
-    if array is not None:
-        result = blob.view_of_array(array, array[full])
-        if result is not None:
-            return result
-    return blob.view_at(blob.layout.derive(lambda a: a[full]))
+    return blob.view_of_array(array, array[full])
 
 
 def set_item(blob: BlobCore, key: Any, value: Any) -> None:

@@ -21,6 +21,7 @@ import numpy as np
 from syncblob._optional import import_optional
 from syncblob._shape import canonical_axis, offset
 from syncblob._source_lines import user_instruction
+from syncblob.arrays import dlpack_capsules
 from syncblob.blob import parts, pickling, scalars, text
 from syncblob.blob.caffe_math import CaffeMath
 from syncblob.blob.core import GPU_DATA, GPU_DIFF, HOST_DATA, HOST_DIFF, BlobCore
@@ -685,8 +686,8 @@ class Blob(Operators, Views, Replacements, CaffeMath, Creation):
             if kept.shortcut.writable and memory.loans is loans and home is HOST:
                 return array.__dlpack__(max_version=max_version)
             if kept.shortcut.writable and memory.loans is loans:
-                device = home.dlpack_device
-                return export_dlpack.capsule_of(home, array, stream, max_version, device)
+                made = home.capsule(array, stream=stream, max_version=max_version)
+                return dlpack_capsules.edit(made, device=home.dlpack_device)
         capsule = export_dlpack.export(
             self.memory,
             self.layout,
@@ -720,8 +721,8 @@ class Blob(Operators, Views, Replacements, CaffeMath, Creation):
                 return self.const_view(GPU_DATA, export_cuda.CUDA)
             return self.borrow(GPU_DATA, access, export_cuda.CUDA)
 
-        described, self._exposed = export_cuda.interface(
-            self.memory, self.side, self.layout, self._exposed, array, readonly=self.readonly
+        described, self.noted = export_cuda.interface(
+            self.memory, self.side, self.layout, self.noted, array, readonly=self.readonly
         )
         return described
 

@@ -21,7 +21,7 @@ from syncblob.calls.tables import Rules
 from syncblob.devices import HOST, home_of, supervisors
 from syncblob.devices.base import is_on_device
 from syncblob.interop.adopt import array_in
-from syncblob.memory import CONST, OVERWRITE, Shortcut, acquire, compute, from_the_start
+from syncblob.memory import CONST, FRESH, OVERWRITE, acquire, compute, from_the_start
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -205,14 +205,15 @@ def _fill(blob: BlobCore, value: Any) -> bool:
     array = HOST.own_view(buffer, layout, writable=True)
     array[...] = value
     # Two more frames are ours: those of the caller and of `set_item`.
-    shortcut = Shortcut(("__setitem__", *user_instruction(4)), usable=True)
+    origin = "__setitem__", *user_instruction(4)
     with making.held:
         # Nothing is called from here on, so no signal handler sees half of it. The memory comes
         # last; see the invariants.
         if blob.known_memory is not NO_MEMORY:
             return False
         blob.raw_array = array
-        blob.shortcut = shortcut
+        blob.shortcut = FRESH
+        blob.noted = origin
         blob.known_memory = None
     return True
 

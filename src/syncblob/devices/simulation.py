@@ -18,7 +18,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import cached_property, partial
 from operator import index
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
@@ -378,7 +378,7 @@ class SimulatedBackend(NumpyHome, Accelerator):
         for stream in self._streams.living():
             stream.synchronize()
 
-    @property
+    @cached_property
     def dlpack_device(self) -> tuple[int, int]:
         """(kDLCPU, index + 1): memory that the host can read; the host itself has id 0."""
         return (DLPACK_CPU, self.device.index + 1)

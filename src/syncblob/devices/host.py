@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+from functools import partial
 from pickle import PickleBuffer
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -134,6 +135,9 @@ class _Host(NumpyHome):
     # Not a property, because every export reads it.
     dlpack_device: tuple[int, int] = (DLPACK_CPU, 0)
 
+    def __init__(self) -> None:
+        self.zeros: Callable[..., NDArray[Any]] = partial(self.empty, make=np.zeros)
+
     def allocate_host(self, nbytes: int, *, zeroed: bool = False) -> NDArray[np.uint8]:
         return self.allocate(nbytes, zeroed=zeroed)
 
@@ -148,9 +152,6 @@ class _Host(NumpyHome):
             return make(shape, dtype)
         buffer: Any = self.allocate(nbytes, zeroed=make is np.zeros)
         return np.ndarray(shape, dtype, buffer)
-
-    def zeros(self, shape: Any, dtype: Any) -> NDArray[Any]:
-        return self.empty(shape, dtype, np.zeros)
 
     def ones(self, shape: Any, dtype: Any) -> NDArray[Any]:
         array = self.empty(shape, dtype)

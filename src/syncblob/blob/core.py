@@ -236,7 +236,9 @@ class BlobCore:
         offset = self.layout.offset + layout.offset
         layout = Layout(layout.shape, layout.dtype, layout.strides, offset)
         if layout.stop > self.memory.nbytes:
-            raise IndexError(f"a view was taken of a Blob that was resized to {self.shape} meanwhile")
+            raise IndexError(
+                f"a view was taken of a Blob that was resized to {self.shape} meanwhile"
+            )
         return self.view_at(layout)
 
     def derive(self, view: Callable[[Any], Any]) -> Self:

@@ -103,7 +103,7 @@ def test_a_resize_ends_it():
     blob.resize((1, 2))
     blob.share_data(Blob((1, 2)))
     with pytest.raises(IndexError, match="resized"):
-        [*rows]
+        list(rows)
 
 
 @pytest.mark.parametrize("function", [np.roots, np.poly, np.vstack, np.stack])

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 Shape = int | tuple[int, ...]
 
 _FLOAT64 = as_dtype("float64")
-# The functions whose first argument is a shape.
-_OF_SHAPE = frozenset({"empty", "full", "ones", "zeros"})
+# The functions whose only argument is a shape.
+_OF_SHAPE = frozenset({"empty", "ones", "zeros"})
 
 
 def empty(shape: Shape, *, dtype: DType = None, device: OnDevice = None) -> Blob:
@@ -151,7 +151,7 @@ def full(
     elif type(fill_value) is not float:
         # Check that a Blob can hold the value.
         asarray(fill_value, dtype=dtype, device="cpu")
-    return _make("full", shape, fill_value, dtype=dtype, home=home_of(device))
+    return _make("full", as_shape(shape), fill_value, dtype=dtype, home=home_of(device))
 
 
 def full_like(
@@ -213,7 +213,7 @@ def _make(
     """Call a function of a home; `default` is the dtype in place of None."""
     wanted = default if dtype is None else as_dtype(dtype)
     if name in _OF_SHAPE:
-        args = as_shape(args[0], 1 if wanted is None else wanted.itemsize), *args[1:]
+        args = (as_shape(args[0], wanted.itemsize),)
     make = getattr(home, name, None) or getattr(home.namespace, name)
     if home.plain and not supervisors:
         array = make(*args, dtype=wanted, **keywords)

@@ -54,8 +54,10 @@ def test_a_const_export_under_watch_is_const_and_changes_no_state(side):
 
 @pytest.mark.parametrize("side", Side)
 def test_a_write_through_a_const_export_is_found_by_an_adoption(side):
-    memory = at(Side.HOST)
-    with verified_const():
+    memory, check = at(Side.HOST), verified_const()
+    with check, check:
+        pass
+    with check:
         export = under_watch(memory, Side.HOST)
         write_past_permissions(export)
         with pytest.warns(ConstWriteWarning, match=r" older contents now$"):

@@ -9,7 +9,7 @@ from devices import LIMITED
 import syncblob
 from syncblob import Blob, record_transfers
 from syncblob.calls import in_parts
-from syncblob.calls.elementwise import plans_in_place
+from syncblob.calls.operators import plans_of_operator
 
 COUNT = 64
 NBYTES = 4 * COUNT
@@ -200,5 +200,5 @@ def test_what_has_been_written_is_not_written_again(room):
         return result
 
     with pytest.raises(MemoryError):
-        plans_in_place("add", add_and_fail)[Blob](first, second)
+        plans_of_operator("add", add_and_fail, in_place=True)[Blob](first, second)
     assert first.tolist() == (2 * NUMBERS).tolist()

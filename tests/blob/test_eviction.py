@@ -24,7 +24,7 @@ import syncblob.array_api as xp
 from syncblob import Blob, Evictable, Head, record_transfers, set_memory_limit
 from syncblob.blob.core import BlobCore, making
 from syncblob.calls import in_parts
-from syncblob.calls.elementwise import plans_in_place
+from syncblob.calls.operators import plans_of_operator
 from syncblob.devices import HOST, Side
 from syncblob.devices.host import NumpyHome
 from syncblob.memory import compute, operations, room
@@ -270,7 +270,7 @@ def test_what_an_operator_writes_while_its_buffer_is_evicted_is_kept(monkeypatch
         out[...] = result
         return out
 
-    plans_in_place("add", add)[Blob](view, view + 1)
+    plans_of_operator("add", add, in_place=True)[Blob](view, view + 1)
     assert (blob.tolist(), len(calls) > 1) == ([7] * (size // 2) + [17] * view.size, True)
     assert refused == ["gpu"] * (side == "gpu")
 

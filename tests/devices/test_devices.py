@@ -4,6 +4,7 @@ import contextvars
 import copy
 import pickle
 import threading
+import weakref
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from made_blobs import filled
 
 import syncblob
 from syncblob import Blob, Device, Head, NoDeviceError, use_device
+from syncblob._layout import Layout
 from syncblob.devices import (
     CPU,
     HOST,
@@ -186,6 +188,13 @@ def test_new_memory_is_poisoned_and_shows_as_nan(simulated):
     assert np.isnan(np.asarray(syncblob.empty((2, 3), device="simulated"))).all()
     assert syncblob.empty((), dtype="int8", device="simulated").item() == -1
     assert Blob(4, device="simulated").tolist() == [0] * 4
+
+
+def test_an_array_keeps_the_buffer_by_whose_id_it_is_known(simulated):
+    buffer = simulated.wrap(np.zeros(2))
+    array, kept = simulated.view(buffer, Layout.raw(16), writable=True), weakref.ref(buffer)
+    del buffer
+    assert np.shares_memory(array, kept())
 
 
 def test_the_kth_operation_of_a_kind_fails_once(simulated):

@@ -4,9 +4,10 @@ from functools import partial
 
 import numpy as np
 import pytest
+from interrupt_points import at_each_place
 from made_blobs import memory_on
 
-from syncblob import SyncedMemory, record_transfers, use_device
+from syncblob import Blob, SyncedMemory, record_transfers, use_device
 from syncblob import simulated as simulated_device
 from syncblob._dtypes import UINT8
 from syncblob._layout import Layout
@@ -133,3 +134,32 @@ def test_a_use_of_what_is_just_being_taken_from_a_source_is_refused(use):
     memory = SyncedMemory(NBYTES, device="simulated", source=source)
     assert memory.cpu_data().tolist() == VALUES
     assert refused
+
+
+def divided():
+    """Make a Blob of which the host holds the first rows, and the device the others."""
+    blob = Blob.asarray(np.arange(16.0).reshape(8, 2), copy=True).on("simulated")
+    blob[:5].mutable_cpu_data()
+    blob[5:].mutable_gpu_data()
+    return blob
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda blob: blob.on("cpu").__setitem__(..., 7),
+        lambda blob: blob.on("simulated").__setitem__(..., 7),
+        lambda blob: blob.evict("gpu"),
+        lambda blob: blob.evict("cpu"),
+    ],
+)
+@pytest.mark.parametrize("read", [lambda blob: np.array(blob[:, 1]), str])
+@at_each_place
+def test_a_copy_in_whose_midst_a_handler_uses_the_blob_is_from_before_or_after(
+    meanwhile, read, use
+):
+    blob, other, found = divided(), divided(), []
+    before = str(read(other))
+    use(other)
+    meanwhile(lambda: found.append(str(read(blob))), lambda: use(blob))
+    assert found[0] in {before, str(read(other))}

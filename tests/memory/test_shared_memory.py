@@ -12,6 +12,7 @@ import warnings
 import numpy as np
 import pytest
 from devices import SHARED
+from interrupt_points import at_each_place
 from made_blobs import filled
 from other_processes import forked
 
@@ -217,6 +218,14 @@ def test_a_new_array_for_a_side_is_shared_too(blob, device):
         blob.set_gpu_data(device.array(np.full(N, 4, np.int32)))
         assert (blob.cpu_data() == 4).all()
     assert not log
+
+
+@at_each_place
+def test_an_array_that_a_handler_sets_in_the_midst_of_a_read_is_not_lost(meanwhile, device):
+    blob, done = Blob(N, "int32", device=device.name), []
+    blob[...] = 1
+    meanwhile(blob.cpu_data, lambda: done.append(blob.set_cpu_data(np.full(N, 2, np.int32))))
+    assert (blob.gpu_data() == 1 + len(done)).all()
 
 
 def test_sources_are_read_into_the_one_buffer(device):

@@ -12,7 +12,7 @@ from syncblob.arrays.native import native_array
 from syncblob.blob.core import BlobCore, Gradient, fresh
 from syncblob.blob.flags import Flags
 from syncblob.blob.replace_memory import assign
-from syncblob.calls.operands import blob_to_read, require_device_of
+from syncblob.calls.operands import blob_to_read
 from syncblob.devices import HOST, Accelerator, Device, Side, home_of, supervisors
 from syncblob.memory import CONST, MUTABLE, SyncedMemory, compute, from_the_start
 from syncblob.transfers import require_device
@@ -103,7 +103,7 @@ class Copies(BlobCore):
             if kind in {"A", "K"} or getattr(Flags(self), f"{kind.lower()}_contiguous"):
                 return self
         if supervisors:
-            require_device_of("astype", self)
+            require_device(self.device, "astype")
         return fresh(type(self), private_array(self, "astype", wanted, order or "C"), self.home)
 
     def to_device(self, device: Device | str, /, *, stream: Any = None) -> Self:
@@ -165,7 +165,7 @@ class Copies(BlobCore):
                 f"copy_from expects shape {self.shape}, got {source.shape}; resize=True takes over "
                 "the shape of the source"
             )
-        require_device_of("copy_from", self)
+        require_device(self.device, "copy_from")
         from_the_start(_copy_contents, self, source, diff=copy_diff)
 
 

@@ -15,13 +15,13 @@ from syncblob.arrays.native import array_of_tensor, native_array
 from syncblob.blob.core import NO_MEMORY, AnyBlob, BlobCore, fresh, making
 from syncblob.blob.indexing_without_numpy import selection
 from syncblob.blob.scalars import ZERO
-from syncblob.calls.operands import require_device_of
 from syncblob.calls.results import give, write_by
 from syncblob.calls.tables import Rules
 from syncblob.devices import HOST, home_of, supervisors
 from syncblob.devices.base import is_on_device
 from syncblob.interop.adopt import array_in
 from syncblob.memory import CONST, FRESH, OVERWRITE, acquire, compute, from_the_start
+from syncblob.transfers import require_device
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -70,7 +70,7 @@ def get_item(blob: AnyBlob, key: Any) -> AnyBlob:
         key = _plain(key)
         full = _full_index(key)
         if full is None:
-            require_device_of("__getitem__", blob)
+            require_device(blob.device, "__getitem__")
             select = _select if direct else partial(from_the_start, _select)
             return give(select(blob, key), _GETITEM, blob, home, ())
     array = blob.raw_array
@@ -90,7 +90,7 @@ def set_item(blob: BlobCore, key: Any, value: Any) -> None:
     if blob.readonly:
         blob.require_writable("assignment")
     if supervisors:
-        require_device_of("__setitem__", blob)
+        require_device(blob.device, "__setitem__")
     full = _EVERYTHING if key is Ellipsis else _full_index(key)
     if full is None:
         index = _index_at_hand(blob.home, key) if blob.home.plain and not supervisors else None

@@ -14,10 +14,10 @@ from syncblob.arrays.native import native_array
 from syncblob.blob.copying import Copies, private_array
 from syncblob.blob.core import HOST_DATA, BlobCore, fresh
 from syncblob.calls.ndarray_methods import NdarrayMethods
-from syncblob.calls.operands import require_device_of
 from syncblob.devices import Device, Side, home_of, supervisors
 from syncblob.interop.side_view import SideView
 from syncblob.memory import CONST, MUTABLE, SyncedMemory
+from syncblob.transfers import require_device
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
@@ -171,7 +171,7 @@ class Views(Copies, NdarrayMethods):
                     f"{self._complete_shape(shape_from(shape))}"
                 )
         if supervisors:
-            require_device_of("reshape", self)
+            require_device(self.device, "reshape")
         wanted = -1 if shape == (-1,) else self._complete_shape(shape_from(shape))
         return fresh(type(self), private_array(self, "reshape").reshape(wanted), self.home)
 

@@ -8,10 +8,11 @@ take longer than many calls. Everything else is left to `make_call`, which inspe
 from __future__ import annotations
 
 import linecache
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from keyword import iskeyword
+from operator import setitem
 from textwrap import indent
 from typing import TYPE_CHECKING, Any
 
@@ -20,23 +21,19 @@ from numpy import asarray, ndarray
 from syncblob._dtypes import SCALAR_CLASSES, SUPPORTED
 from syncblob.blob.core import BlobCore, fresh
 from syncblob.calls.in_parts import compute_in_room
-from syncblob.calls.make_call import make_call
 from syncblob.calls.operands import is_leaf, shape_only
-from syncblob.calls.results import array_beside, end_write, give, overwrite_by
-from syncblob.calls.tables import Key, Rules, keeps_dtype, split_keys
+from syncblob.calls.results import array_beside, end_write, give
+from syncblob.calls.tables import INDICES, Arguments, Key, Rules, keeps_dtype, split_keys
 from syncblob.devices import HOST, supervisors
 from syncblob.devices.host import LARGE
 from syncblob.interop.adopt import array_in
-from syncblob.memory import CONST, MUTABLE, from_the_start
+from syncblob.memory import CONST, MUTABLE, OVERWRITE
 from syncblob.memory.operations import line
 from syncblob.transfers import may_compute_directly
 
 if TYPE_CHECKING:
     from syncblob.calls.results import Operand
     from syncblob.devices.base import Home
-
-# The types of the arguments of a call, by position or keyword.
-Kinds = Mapping[int | str, type]
 
 # --- the text -------------------------------------------------------------------------------------
 
@@ -176,9 +173,6 @@ _WRITE = """
         if note is not None:
             writers.pop(note, None)
 """
-_RETURN_TARGET = """
-    return {x}
-"""
 _RETURN = """
     if result is None:
         return None
@@ -188,7 +182,8 @@ _WRITE_LATE = f"""
     if late:
         result = native({{call}})
         if result is None or result is a{{n}}:
-            overwrite_by({{x}}, a{{n}}, home, name)
+            side = {{x}}.memory.side_of(home)
+            {{x}}.memory.write(side, OVERWRITE, {{x}}.layout, name, setitem, ..., a{{n}})
 {indent(_RETURN, "    ")}
 """
 _STEPS = {
@@ -222,16 +217,26 @@ def maker_of(
     return made
 
 
-def can_be_written(names: Iterable[str]) -> bool:
-    """Return whether a call with keyword arguments of these names has a text."""
-    return all(name.isidentifier() and not iskeyword(name) for name in names)
-
-
 def arguments(values: Sequence[str], names: Sequence[str]) -> str:
     """Return the text of the arguments of a call, of which the last have names."""
     count = len(values) - len(names)
-    named = zip(names, values[count:], strict=True)
-    return ", ".join([*values[:count], *(f"{name}={x}" for name, x in named)])
+    texts = [
+        f"{name}={x}" if name.isidentifier() and not iskeyword(name) else f"**{{{name!r}: {x}}}"
+        for name, x in zip(names, values[count:], strict=True)
+    ]
+    return ", ".join([*values[:count], *texts])
+
+
+def in_order(
+    function: Callable[..., Any], given: Arguments, file: str = __file__
+) -> Callable[..., Any]:
+    """Return a function that takes all arguments by position, in the order of their keys."""
+    names = split_keys(given)[1]
+    if not names:
+        return function
+    values = [f"x{n}" for n in range(len(given))]
+    text = f"\ndef run({', '.join(values)}):\n    return function({arguments(values, names)})\n"
+    return maker_of(text, ("function",), file)(function)
 
 
 # --- plans ----------------------------------------------------------------------------------------
@@ -246,7 +251,7 @@ class Plan:
     """
 
     def __init__(
-        self, rules: Rules, kinds: Kinds, foreign: Any = None, like: int | None = None
+        self, rules: Rules, kinds: Arguments, foreign: Any = None, like: int | None = None
     ) -> None:
         self._like: int | None = like
         self._rules: Rules = rules
@@ -262,13 +267,11 @@ class Plan:
             self.run = self._make_run(_START, self.begin, self._bring)
 
     def _make_run(self, start: str, begin: Any, bring: Any) -> Callable[..., Any]:
-        """Return a function that makes calls."""
         given = {"begin": begin, "bring": bring, "elsewhere": self._elsewhere}
         given |= {"foreign": self._foreign, "rules": self._rules, **self._rules._asdict()}
         return maker_of(self._text(start), (*given,))(*given.values())
 
     def _text(self, start: str) -> str:
-        """Compose the steps of a call."""
         roles, in_place = self._roles, self._rules.check is not None
         arrays = [n for n, role in roles.items() if role in _ARRAYS]
         names = [f"x{n}" for n in range(len(self._keys))]
@@ -303,7 +306,7 @@ class Plan:
         steps += [(_HOME, n) for n in arrays if roles[n] == "Blob" and n != self._like]
         steps += [(_STEPS[roles[n]], n) for n in in_order]
         if start is _QUEUE:
-            write = _KEEP + _WRITE + _RETURN_TARGET
+            write = _KEEP + _WRITE + _RETURN
             steps += [(_CALL_QUEUED, 0) if target is None else (write, target)]
         elif target is not None:
             write = _KEEP * in_place + _WRITES[roles[target]]
@@ -318,10 +321,7 @@ class Plan:
 
     def begin(self, like: Any, *values: Any) -> Any:
         """Make a call by inspecting its arguments; again if others use the room that it lacks."""
-        rules, given = self._rules, dict(zip(self._keys, values, strict=True))
-        if not rules.elementwise or self._names:
-            return from_the_start(make_call, rules, like, given)
-        return compute_in_room(rules, like, given)
+        return compute_in_room(self._rules, like, dict(zip(self._keys, values, strict=True)))
 
     def _elsewhere(self, like: Any, *values: Any) -> Any:
         """Make a call on a device for which room may have to be made, or that queues work."""
@@ -329,7 +329,8 @@ class Plan:
         if like.home.queues and not supervisors:
             if self._queue is None:
                 known = {"Blob", *(["target"] if self._rules.check else [])}
-                simple = not self._rules.indexes and known >= {*self._roles.values()}
+                indexes = self._rules.function in INDICES
+                simple = not indexes and known >= {*self._roles.values()}
                 self._queue = self._make_run(_QUEUE, _decline, _decline) if simple else _decline
             with suppress(MemoryError):
                 result = self._queue(*call)
@@ -364,9 +365,8 @@ def _arrays_in(items: Any, home: Home, operands: list[Operand]) -> Any:
             if array is None or not shortcut.readable:
                 array = item.current_array()
             operands.append((array, item))
-        elif kind is ndarray:
-            array = item if home is HOST else None
-            operands.append((array, None))
+        elif kind is ndarray and home is HOST:
+            operands.append((item, None))
         elif kind is list or kind is tuple:
             array = _arrays_in(item, home, operands)
         elif not is_leaf(kind):
@@ -377,13 +377,12 @@ def _arrays_in(items: Any, home: Home, operands: list[Operand]) -> Any:
     return arrays if type(items) is list else tuple(arrays)
 
 
-def _roles(rules: Rules, kinds: Kinds) -> dict[int, str]:
+def _roles(rules: Rules, kinds: Arguments) -> dict[int, str]:
     """Return what arguments are; nothing if each call has to inspect them."""
     written = {key: x for key, x in rules.written(kinds).items() if kinds[key] is not type(None)}
     plain = rules.plain(kinds)
     roles: dict[int, str] = {}
     usual = rules.home is None and len(written) <= 1
-    usual = usual and can_be_written(split_keys(kinds)[1])
     for number, (key, kind) in enumerate(kinds.items()):
         blob = issubclass(kind, BlobCore)
         if key in written:
@@ -406,11 +405,6 @@ def _roles(rules: Rules, kinds: Kinds) -> dict[int, str]:
 
 def _decline(*_call: Any) -> None:
     """Stand for what cannot be done at once."""
-
-
-def usual_plan(rules: Rules, kinds: Kinds) -> Callable[..., Any]:
-    """Return the function that makes calls with arguments of certain types."""
-    return Plan(rules, kinds).run
 
 
 # --- plans by function and types ------------------------------------------------------------------
@@ -446,9 +440,9 @@ def plans_of(rules: Any) -> Cache:
         kinds = key if type(key) is tuple else (key,)
         names, kinds = (kinds[0], kinds[1:]) if type(kinds[0]) is tuple else ((), kinds)
         keys = (*range(len(kinds) - len(names)), *names)
-        made: Callable[..., Any] = (rules.plan or usual_plan)(
-            rules, dict(zip(keys, kinds, strict=True))
-        )
+        by_key = dict(zip(keys, kinds, strict=True))
+        made: Callable[..., Any]
+        made = rules.plan(rules, by_key) if rules.plan else Plan(rules, by_key).run
         return made
 
     return Cache(plan)

@@ -11,6 +11,7 @@ from syncblob._dtypes import SCALARS
 from syncblob.blob.core import BlobCore
 from syncblob.blob.parts import free
 from syncblob.calls.make_call import make_call
+from syncblob.calls.tables import split_keys
 from syncblob.devices import HOST, Side
 from syncblob.memory import CONST, OVERWRITE, attempt, from_the_start, short_of
 from syncblob.memory.operations import NotNowError
@@ -24,11 +25,12 @@ _PARTS, _LEAST = 8, 1 << 12
 
 
 def compute_in_room(rules: Rules, like: Any, given: Mapping[Key, Any]) -> Any:
-    """Make a call of an elementwise function by inspecting its arguments.
+    """Make a call by inspecting its arguments.
 
-    It is made in parts if the operands do not fit on a device together. When room is needed,
-    finished parts are downloaded, and those of the operands dropped. What is written gets its new
-    contents on the host and in one step, so that a failure changes nothing.
+    That of an elementwise function is made in parts if the operands do not fit on a device
+    together. When room is needed, finished parts are downloaded, and those of the operands dropped.
+    What is written gets its new contents on the host and in one step, so that a failure changes
+    nothing.
     """
     try:
         return attempt(make_call, rules, like, given)
@@ -38,7 +40,7 @@ def compute_in_room(rules: Rules, like: Any, given: Mapping[Key, Any]) -> Any:
         waits = isinstance(error, NotNowError)
     # Outside of the handler: the error keeps frames alive, and these keep arrays.
     operands = [*given.values()]
-    divides = _can_divide(rules, operands)
+    divides = rules.elementwise and not split_keys(given)[1] and _can_divide(rules, operands)
     if waits or not divides:
         try:
             return from_the_start(make_call, rules, like, given)

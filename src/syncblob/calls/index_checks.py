@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.lib.array_utils import normalize_axis_index
 
 from syncblob.arrays.foreign import is_array
 from syncblob.blob.core import BlobCore
-from syncblob.calls.tables import INDICES, keys_by_name
+from syncblob.calls.tables import INDICES, Arguments, Key, keys_by_name, names_of
 from syncblob.devices import HOST, Side
 from syncblob.memory import CONST, compute
 
@@ -47,15 +47,14 @@ def _is_on_host(blob: BlobCore) -> bool:
     return memory.spans.common(*blob.layout.reach) & 1 << Side.HOST != 0
 
 
-def check_indices(
-    function: Callable[..., Any], home: Home, given: Mapping[int | str, Any]
-) -> dict[int | str, Any]:
+def check_indices(function: Callable[..., Any], home: Home, given: Arguments) -> dict[Key, Any]:
     """Check the indices of a function as NumPy does for ndarrays, and return all arguments."""
     arguments = {name: given[key] for name, key in keys_by_name(function, given).items()}
     mode = arguments.pop("mode", "raise")
     if mode not in {"raise", "wrap", "clip"}:
         raise ValueError(f'expected mode "raise", "wrap" or "clip", got {mode!r}')
-    key, of = INDICES[function]
+    place, names = INDICES[function], names_of(function)
+    key, of = names[place], names[1 - place]
     x = arguments[key]
     indices: Any = x if isinstance(x, BlobCore) else np.asarray(x)
     if function is np.choose:
@@ -78,7 +77,7 @@ def check_indices(
             inside = indices.astype(np.intp)
             inside = inside % length if mode == "wrap" else inside.clip(0, length - 1)
             arguments[key] = inside if is_array(x) else inside.tolist()
-    named: dict[int | str, Any]
+    named: dict[Key, Any]
     named = {name: arguments.pop(name) for name in ("axis", "out") if name in arguments}
     if function in {np.choose, np.put} and not home.checks_values:
         named["mode"] = mode

@@ -18,8 +18,9 @@ from syncblob.calls.index_checks import check_indices
 from syncblob.calls.nested import instances, map_items
 from syncblob.calls.operands import home_of, is_leaf, of_device, shape_only
 from syncblob.calls.results import Operand, end_write, forgets_newest, give, overwrite
-from syncblob.calls.tables import Arguments, Key, Rules, result_dtype
+from syncblob.calls.tables import INDICES, Arguments, Key, Rules, result_dtype
 from syncblob.devices import HOST, supervisors
+from syncblob.devices.base import is_on_device
 from syncblob.devices.host import LARGE
 from syncblob.interop.adopt import array_in
 from syncblob.memory import CONST, MUTABLE, compute, has_written
@@ -69,7 +70,7 @@ class Call:
         for x in instances([given[key] for key in written], BlobCore):
             x.require_writable(self.name)
         operands = {
-            key: x if key in written or isinstance(x, BlobCore) else map_items(x, of_home)
+            key: x if key in written else map_items(x, of_home)
             for key, x in _operands(rules, given).items()
         }
         found = [*instances([*operands.values()], (BlobCore, np.ndarray, np.generic))]
@@ -80,9 +81,10 @@ class Call:
             rules.check(rules.native, *given.values())
         # Without a Blob among the arguments, one was passed as NumPy's ``like=``.
         blobs = [x for x in found if isinstance(x, BlobCore)]
-        self.by_name: bool = rules.by_name or not (rules.home or blobs)
+        by_name = rules.by_name or not (rules.home or blobs)
+        self.function: Any = rules.function_in(self.home, by_name=by_name)
         arguments: dict[Key, Any] = {**given, **operands}
-        if rules.indexes and not self.home.native:
+        if rules.function in INDICES and not self.home.native:
             arguments = check_indices(rules.function, self.home, arguments)
             written, operands = rules.written(arguments), _operands(rules, arguments)
         # NumPy would dispatch again if a Blob remained among the arguments.
@@ -96,18 +98,17 @@ class Call:
 
     def run(self, arguments: dict[Key, Any]) -> Any:
         """Call the function, and copy what it has written into temporary arrays."""
-        function = self.rules.function_in(self.home, by_name=self.by_name)
         arrays = [x for key, x in arguments.items() if type(key) is int]
         named = {key: x for key, x in arguments.items() if type(key) is str}
         if self.written or self.late:
             has_written()
         if self.rules.check:
             # What may have written into its operand is not called again.
-            self.home.compute(function, *arrays, arrays[0])
+            self.home.compute(self.function, *arrays, arrays[0])
             return arrays[0]
         if self.rules.elementwise and self.home is HOST and not named:
             named = _aligned_out(self.rules.native, arrays)
-        result = compute(self.home, function, *arrays, **named)
+        result = compute(self.home, self.function, *arrays, **named)
         if self.late:
             # There may not be room for these beside what is about to be written.
             arguments.clear()
@@ -141,51 +142,41 @@ class Call:
         has succeeded. So are all of several if that concerns one, or some are of one memory.
         """
         items = x if isinstance(x, tuple) else (x,)
-        targets = [self._target(item) for item in items]
-        memories = [each.memory for each in targets if isinstance(each, BlobCore)]
+        memories = [item.memory for item in items if isinstance(item, BlobCore)]
         late = len({*memories}) < len(memories) or any(
-            self._is_late(target, whole=whole) for target in targets
+            self._is_late(item, whole=whole) for item in items
         )
-        arrays = [
-            item if target is None else self._write(target, item, whole=whole, late=late)
-            for item, target in zip(items, targets, strict=True)
-        ]
+        arrays = [self._write(item, whole=whole, late=late) for item in items]
         return tuple(arrays) if items is x else arrays[0]
 
-    def _target(self, x: Any) -> Any:
-        """Return a Blob, or an array to write in place of one of any library; None for others."""
-        if isinstance(x, BlobCore):
-            return x
-        if not is_array(x):
-            return None
-        array = native_array(x, copy=False)[0]
-        if isinstance(array, np.ndarray) and not array.flags.writeable:
-            raise ValueError(f"{self.name} writes, and the array to be written is read-only")
-        return array
+    def _is_late(self, x: Any, *, whole: bool) -> bool:
+        """Return whether a target is written after the call."""
+        if not isinstance(x, BlobCore):
+            return self.home is not HOST and is_array(x) and not is_on_device(x)
+        current = x.home is self.home and x.shortcut.writable
+        return whole and not current and forgets_newest(x, x.memory.side_of(self.home))
 
-    def _write(self, target: Any, x: Any, *, whole: bool, late: bool) -> Any:
-        array = target
+    def _write(self, x: Any, *, whole: bool, late: bool) -> Any:
+        array: Any = x
+        if not isinstance(x, BlobCore):
+            if not is_array(x):
+                return x
+            array = native_array(x, copy=False)[0]
+            if isinstance(array, np.ndarray) and not array.flags.writeable:
+                raise ValueError(f"{self.name} writes, and the array to be written is read-only")
         if late:
-            if whole and (not isinstance(target, BlobCore) or target.layout.gapless):
+            target = array
+            if whole and (not isinstance(x, BlobCore) or x.layout.gapless):
                 shape, dtype = tuple(target.shape), target.dtype.newbyteorder("=")
                 array = compute(self.home, self.home.namespace.empty, shape, dtype=dtype)
             else:
                 array = compute(self.home, self.home.copy, self.read(target))
             self.late.append((target, array, x))
-        elif isinstance(target, BlobCore):
-            array = target.array_in(self.home, MUTABLE, self.name)
-            self.written.append((target, array))
+        elif isinstance(x, BlobCore):
+            array = x.array_in(self.home, MUTABLE, self.name)
+            self.written.append((x, array))
         self.operands.append((array, x))
         return array
-
-    def _is_late(self, target: Any, *, whole: bool) -> bool:
-        """Return whether a target is written after the call."""
-        if isinstance(target, BlobCore):
-            current = target.home is self.home and target.shortcut.writable
-            return (
-                whole and not current and forgets_newest(target, target.memory.side_of(self.home))
-            )
-        return self.home is not HOST and isinstance(target, np.ndarray)
 
     def deliver(self, result: Any) -> None:
         """Copy temporary arrays to their targets, unless the function has ignored `out`.
@@ -217,11 +208,7 @@ class Call:
 def _operands(rules: Rules, given: Arguments) -> dict[Key, Any]:
     """Return the arguments to compute with: no array in place of a tuple of numbers."""
     plain = rules.plain(given)
-    return {
-        key: x
-        for key, x in given.items()
-        if not (is_leaf(type(x)) or (key in plain and type(x) is np.ndarray))
-    }
+    return {key: x for key, x in given.items() if key not in plain or type(x) is not np.ndarray}
 
 
 def _aligned_out(kernel: Any, operands: Sequence[Any]) -> dict[str, Any]:

@@ -2,57 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from functools import partial
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from syncblob._dtypes import PYTHON_SCALARS
 from syncblob.blob.core import BlobCore
 from syncblob.calls.engine import Cache, Plan, plans_of
-from syncblob.calls.operands import as_blob, is_operand, refusal, with_blobs
-from syncblob.calls.tables import Arguments, Key, Rules, split_keys
-
-if TYPE_CHECKING:
-    from syncblob.calls.engine import Kinds
-
-
-def _keywords(given: Arguments) -> Collection[Key]:
-    return split_keys(given)[1]
+from syncblob.calls.operands import as_blob, is_operand, refusal
+from syncblob.calls.tables import Arguments, Rules, split_keys
 
 
 def _rules(function: str | Callable[..., Any]) -> Rules:
     if isinstance(function, str):
         of_numpy = attrgetter(function)(np)
         native = getattr(of_numpy, "_implementation", of_numpy)
-        return Rules(function, of_numpy, native, plain=_keywords, by_name=True)
+        return Rules(function, of_numpy, native, by_name=True)
     name = function.__name__.lstrip("_")
-    return Rules(name, function, partial(function, np), plain=_keywords, with_library=True)
+    return Rules(name, function, partial(function, np), with_library=True)
 
 
 def _plans(rules: Rules) -> Cache:
     """Return the plans of a function of Blobs, arrays beside them and scalars, and of keywords."""
+    # With None, NumPy would compute an array of objects.
+    passed_on = PYTHON_SCALARS if rules.elementwise else PYTHON_SCALARS | {type(None)}
 
-    def plan(rules: Rules, kinds: Kinds) -> Callable[..., Any]:
+    def plan(rules: Rules, kinds: Arguments) -> Callable[..., Any]:
         count, names = split_keys(kinds)
-        operands = [*kinds.values()][:count]
-        absent = type(None) in operands
-        blobs = [n for n, kind in enumerate(operands) if issubclass(kind, BlobCore)]
+        among = [*kinds.values()][:count]
+        blobs = [n for n, kind in enumerate(among) if issubclass(kind, BlobCore)]
 
         def foreign(*values: Any) -> Any:
-            if absent and rules.elementwise:
-                # NumPy would compute an array of objects.
-                raise refusal(rules.name, None)
-            values = (*with_blobs(rules.name, values[:count]), *values[count:])
-            return plans[names, *map(type, values)](*values)
+            operands, options = values[:count], values[count:]
+            given = [
+                x if type(x) in passed_on else as_blob(rules.name, x, *operands) for x in operands
+            ]
+            if not any(isinstance(x, BlobCore) for x in given):
+                raise refusal(rules.name, operands[0])
+            return plans[names, *map(type, (*given, *options))](*given, *options)
 
-        usual = all(is_operand(kind) or kind is type(None) for kind in operands)
-        if not (blobs and usual) or (absent and rules.elementwise):
+        if not blobs or not all(is_operand(kind) or kind in passed_on for kind in among):
             return foreign
         return Plan(rules, kinds, foreign, like=blobs[0]).run
 
-    plans = plans_of(rules._replace(plan=plan))
+    plans = plans_of(rules._replace(plan=plan, plain=lambda given: split_keys(given)[1]))
     return plans
 
 

@@ -18,10 +18,11 @@ from syncblob.calls.tables import Rules, names_of
 
 if TYPE_CHECKING:
 
-    class _Method(Protocol):
-        """The type of a method with the parameters of a NumPy function after its array."""
+    class Method(Protocol):
+        """The type of a method that computes with the Blob first."""
 
-        def __get__(self, blob: AnyBlob, owner: Any, /) -> Callable[..., AnyBlob]: ...
+        def __get__(self, blob: AnyBlob, owner: Any, /) -> Callable[..., AnyBlob]:
+            """Bind it to a Blob."""
 
 
 def _rules_of_writer(name: str) -> Rules:
@@ -73,31 +74,31 @@ class NdarrayMethods(BlobCore):
 
     # --- by the function of this name, with the same parameters in the same order ----------------
 
-    sum: _Method = _method(np.sum, "the sum of the elements along axes")
-    prod: _Method = _method(np.prod, "the product of the elements along axes")
-    mean: _Method = _method(np.mean, "the mean of the elements along axes")
-    std: _Method = _method(np.std, "the standard deviation along axes")
-    var: _Method = _method(np.var, "the variance along axes")
-    min: _Method = _method(np.min, "the minima along axes")
-    max: _Method = _method(np.max, "the maxima along axes")
-    any: _Method = _method(np.any, "whether any element along axes is true")
-    all: _Method = _method(np.all, "whether all elements along axes are true")
-    argmin: _Method = _method(np.argmin, "the indices of the minima")
-    argmax: _Method = _method(np.argmax, "the indices of the maxima")
-    cumsum: _Method = _method(np.cumsum, "the cumulative sums")
-    cumprod: _Method = _method(np.cumprod, "the cumulative products")
-    trace: _Method = _method(np.trace, "the sum of a diagonal")
-    diagonal: _Method = _method(np.diagonal, "a const view of a diagonal")
-    round: _Method = _method(np.round, "the elements rounded to decimals, halves to even")
-    dot: _Method = _method(np.dot, "the product of matrices or vectors")
-    take: _Method = _method(np.take, "the elements with given indices along an axis")
-    repeat: _Method = _method(np.repeat, "each element repeated")
-    searchsorted: _Method = _method(
+    sum: Method = _method(np.sum, "the sum of the elements along axes")
+    prod: Method = _method(np.prod, "the product of the elements along axes")
+    mean: Method = _method(np.mean, "the mean of the elements along axes")
+    std: Method = _method(np.std, "the standard deviation along axes")
+    var: Method = _method(np.var, "the variance along axes")
+    min: Method = _method(np.min, "the minima along axes")
+    max: Method = _method(np.max, "the maxima along axes")
+    any: Method = _method(np.any, "whether any element along axes is true")
+    all: Method = _method(np.all, "whether all elements along axes are true")
+    argmin: Method = _method(np.argmin, "the indices of the minima")
+    argmax: Method = _method(np.argmax, "the indices of the maxima")
+    cumsum: Method = _method(np.cumsum, "the cumulative sums")
+    cumprod: Method = _method(np.cumprod, "the cumulative products")
+    trace: Method = _method(np.trace, "the sum of a diagonal")
+    diagonal: Method = _method(np.diagonal, "a const view of a diagonal")
+    round: Method = _method(np.round, "the elements rounded to decimals, halves to even")
+    dot: Method = _method(np.dot, "the product of matrices or vectors")
+    take: Method = _method(np.take, "the elements with given indices along an axis")
+    repeat: Method = _method(np.repeat, "each element repeated")
+    searchsorted: Method = _method(
         np.searchsorted, "the indices at which to insert elements into this sorted Blob"
     )
-    argsort: _Method = _method(np.argsort, "the indices that sort along an axis")
-    argpartition: _Method = _method(np.argpartition, "the indices that partition along an axis")
-    choose: _Method = _method(np.choose, "elements of the arrays that this Blob's elements select")
+    argsort: Method = _method(np.argsort, "the indices that sort along an axis")
+    argpartition: Method = _method(np.argpartition, "the indices that partition along an axis")
+    choose: Method = _method(np.choose, "elements of the arrays that this Blob's elements select")
 
     # --- with other parameters -------------------------------------------------------------------
 

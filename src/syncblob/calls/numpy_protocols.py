@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from syncblob.blob.core import BlobCore
 from syncblob.calls import tables
-from syncblob.calls.engine import Plan, arguments, maker_of, plans_by_function, usual_plan
+from syncblob.calls.engine import Plan, arguments, in_order, maker_of, plans_by_function
 from syncblob.calls.foreign import function_with_strangers, has_strangers, ufunc_with_strangers
 from syncblob.calls.operands import is_leaf, shape_only
 from syncblob.devices import HOST
-
-if TYPE_CHECKING:
-    from syncblob.calls.engine import Kinds
 
 
 def array_ufunc(like: Any, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
@@ -83,11 +80,11 @@ def _rules_of_ufunc(ufunc_and_method: tuple[np.ufunc, str]) -> tables.Rules:
         whole = not masked and method not in {"accumulate", "reduceat"}
         return {0: False} if method == "at" else {key: whole for key in given if key == "out"}
 
-    def plan(rules: tables.Rules, kinds: Kinds) -> Callable[..., Any]:
+    def plan(rules: tables.Rules, kinds: tables.Arguments) -> Callable[..., Any]:
         operands = [kinds[key] for key in kinds if type(key) is int or key == "out"]
         if not has_strangers("__array_ufunc__", *operands):
-            return usual_plan(rules, kinds)
-        ask = tables.in_order(partial(ufunc_with_strangers, ufunc, method), kinds)
+            return Plan(rules, kinds).run
+        ask = in_order(partial(ufunc_with_strangers, ufunc, method), kinds)
         return lambda _, *values: ask(*values)
 
     called = method == "__call__"
@@ -114,12 +111,11 @@ def _rules_of_function(function: Callable[..., Any]) -> tables.Rules:
         plain=partial(tables.plain_arguments, function),
         home=HOST if function in tables.ON_THE_HOST else None,
         const=function in tables.CONST_VIEWS,
-        indexes=function in tables.INDICES,
         plan=_plan_of_function,
     )
 
 
-def _plan_of_function(rules: tables.Rules, kinds: Kinds) -> Callable[..., Any]:
+def _plan_of_function(rules: tables.Rules, kinds: tables.Arguments) -> Callable[..., Any]:
     function = rules.function
     first = tables.first_argument(function, kinds)
     rest = [kind for key, kind in kinds.items() if key != first]
@@ -132,14 +128,14 @@ def _plan_of_function(rules: tables.Rules, kinds: Kinds) -> Callable[..., Any]:
     if issubclass(kinds.get(first, object), BlobCore):
         if function in tables.EMPTY_LIKE and all(map(is_leaf, rest)):
             rules = rules._replace(empty=True)
-        elif function in tables.OF_ATTRIBUTES:
-            # NumPy returns an attribute of its argument: of the Blob itself.
+        elif function in {np.imag, np.real}:
+            # They return an attribute of their argument: of the Blob itself.
             return lambda _like, *values: rules.native(*values)
         elif function in (tables.VIEWS if rest else tables.VIEWS_OF_ONE) and "out" not in kinds:
             return _plan_of_view(rules, kinds)
         elif first == 0:
             rules = rules._replace(native=tables.METHODS.get(function, rules.native))
-    return usual_plan(rules, kinds)
+    return Plan(rules, kinds).run
 
 
 def _broadcast(like: BlobCore, *values: Any) -> tuple[Any, ...]:
@@ -152,12 +148,10 @@ def _broadcast(like: BlobCore, *values: Any) -> tuple[Any, ...]:
     return tuple([x[...] if x.shape == shape else np.broadcast_to(x, shape) for x in blobs])
 
 
-def _plan_by_shapes(rules: tables.Rules, kinds: Kinds) -> Callable[..., Any]:
+def _plan_by_shapes(rules: tables.Rules, kinds: tables.Arguments) -> Callable[..., Any]:
     """Plan calls of a function that uses no more than shapes and dtypes."""
-    plain, keys = rules.plain(kinds), [*kinds]
-    blobs = [n for n, key in enumerate(keys) if issubclass(kinds[key], BlobCore)]
-    asked = [n for n in blobs if keys[n] not in plain]
-    native = tables.in_order(rules.native, kinds)
+    native, plain = in_order(rules.native, kinds), rules.plain(kinds)
+    asked = [n for n, key in enumerate(kinds) if key not in plain]
 
     def run(_like: Any, *values: Any) -> Any:
         given = [*values]
@@ -181,7 +175,7 @@ def run(like, {given}):
 """
 
 
-def _plan_of_view(rules: tables.Rules, kinds: Kinds) -> Callable[..., Any]:
+def _plan_of_view(rules: tables.Rules, kinds: tables.Arguments) -> Callable[..., Any]:
     """Plan calls that make views of their first argument, a Blob; or that may copy, and read it."""
     function, (_, names) = rules.function, tables.split_keys(kinds)
     given = [f"x{n}" for n in range(len(kinds))]
@@ -194,7 +188,7 @@ def _plan_of_view(rules: tables.Rules, kinds: Kinds) -> Callable[..., Any]:
     text = _VIEW.format(given=taken, x=given[first], call=call, const=rules.const)
     method = None if names else tables.METHODS.get(function)
     native = _WITHOUT_COPIES.get(function) or method or rules.native
-    axes, read = tables.VIEWS_OF_ONE[function], usual_plan(rules, kinds)
+    axes, read = tables.VIEWS_OF_ONE[function], Plan(rules, kinds).run
     make = maker_of(text, ("native", "axes", "read", "view_of"), __file__)
     return make(native, axes, read, _view_of)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -12,10 +12,9 @@ from syncblob._dtypes import PYTHON_SCALARS, SCALARS, can_hold, is_supported
 from syncblob.arrays.foreign import NoValuesError, is_array, is_stranger
 from syncblob.arrays.native import native_array
 from syncblob.blob.core import BlobCore
-from syncblob.devices import HOST, default_device, supervisors
+from syncblob.devices import HOST, default_device
 from syncblob.devices.base import Accelerator, is_on_device
 from syncblob.interop.adopt import adopt
-from syncblob.transfers import require_device
 
 if TYPE_CHECKING:
     from syncblob.devices import Device
@@ -66,16 +65,6 @@ def is_number(x: Any) -> bool:
     return isinstance(x, (int, float, complex)) and not hasattr(type(x), "__array_ufunc__")
 
 
-def with_blobs(name: str, operands: Sequence[Any]) -> list[Any]:
-    """Return operands with Blobs in place of arrays and scalars; see `as_blob`. One is a Blob."""
-    require_device_of(name, *operands)
-    weak = PYTHON_SCALARS
-    blobs = [x if x is None or type(x) in weak else as_blob(name, x, *operands) for x in operands]
-    if any(isinstance(x, BlobCore) for x in blobs):
-        return blobs
-    raise refusal(name, operands[0])
-
-
 def blob_to_read(array: Any, like: Any) -> Any:
     """Make a Blob over an array of NumPy or CuPy, only for reading."""
     device = HOST.device if isinstance(array, np.ndarray) else None
@@ -104,9 +93,8 @@ def refusal(name: str, x: object) -> TypeError:
 
 def of_device(x: Any, like: BlobCore) -> Any:
     """Wrap an array on a device in a Blob, because its device determines where to compute."""
-    if x is None or isinstance(x, (BlobCore, np.ndarray, *_LEAVES)):
-        return x
-    return blob_over(native_array(x)[0], like, None) if is_on_device(x) else x
+    found = is_on_device(x) and not isinstance(x, (BlobCore, type))
+    return blob_over(native_array(x)[0], like, None) if found else x
 
 
 def blob_over(array: Any, like: Any, device: Device | None, *, owned: bool = False) -> Any:
@@ -125,13 +113,6 @@ def shape_only(x: Any) -> Any:
 
 
 # --- the device -----------------------------------------------------------------------------------
-
-
-def require_device_of(name: str, *operands: Any) -> None:
-    """Raise if a guard forbids the device that an operation would run on. Causes no transfer."""
-    blobs = [x for x in operands if isinstance(x, BlobCore)] if supervisors else []
-    if blobs:
-        require_device(home_of(blobs, blobs[0]).device, name)
 
 
 def home_of(operands: Iterable[Any], like: BlobCore) -> Home:

@@ -38,10 +38,6 @@ def forgets_newest(x: BlobCore, side: Side) -> bool:
 
 # --- what a function writes -----------------------------------------------------------------------
 
-# A Blob's memory, a layout of it, a function that writes into an array of that, and its other
-# arguments.
-Overwrite = tuple[Any, ...]
-
 
 def array_beside(x: Any, home: Home) -> Any:
     """Return an array for new contents that are stored later; None if another way is needed."""
@@ -49,20 +45,17 @@ def array_beside(x: Any, home: Home) -> Any:
     return home.empty(x.layout.shape, x.layout.dtype) if late else None
 
 
-def overwrite_by(x: Any, array: Any, home: Home, name: str) -> None:
-    """Overwrite a Blob by the contents of an array."""
-    memory = x.memory
-    memory.write(memory.side_of(home), OVERWRITE, x.layout, name, setitem, ..., array)
-
-
 def end_write(x: Any, home: Home, array: Any, name: str) -> None:
     """End a write if the other side was read, or the buffer has left the memory, meanwhile."""
     if not x.finish_write(home, name, array) and x.layout.shape == array.shape:
-        overwrite_by(x, array, home, name)
+        x.memory.write(x.memory.side_of(home), OVERWRITE, x.layout, name, setitem, ..., array)
 
 
-def overwrite(overwrites: Sequence[Overwrite], home: Home, reason: str) -> None:
-    """Overwrite parts of memories in a home. If one fails, the other memories are as before."""
+def overwrite(overwrites: Sequence[tuple[Any, ...]], home: Home, reason: str) -> None:
+    """Overwrite parts of memories in a home. If one fails, the other memories are as before.
+
+    Each has a memory, a layout, a function that writes an array, and its other arguments.
+    """
     if not overwrites:
         return
     # Always in the same order, because each is made under the locks of those before.
@@ -107,11 +100,15 @@ def write_by(
 def give(result: Any, rules: Rules, like: Any, home: Home, operands: Sequence[Operand]) -> Any:
     """Replace arrays and NumPy scalars in a result by Blobs; operands by what they stand for.
 
-    An array that shares memory with a Blob becomes a view of it, const if the rules say so.
+    An array that shares memory with a Blob becomes a view of it, const if the rules say so. A
+    Python number of a device is recorded as a download.
     """
     kind = type(result)
     if kind is bool or kind is int:
-        return _number(result, like, home, rules.name)
+        if home is HOST or not home.native:
+            # CuPy has copied it already.
+            return result
+        return element(fresh(type(like), home.as_array(result), home), rules.name).item()
     several = isinstance(result, (list, tuple))
     items = []
     for x in result if several else (result,):
@@ -173,10 +170,3 @@ def _give_array(
         direct = home.plain and not supervisors
         array = home.copy(array) if direct else compute(home, home.copy, array)
     return fresh(type(like), array, home)
-
-
-def _number(x: Any, like: BlobCore, home: Home, name: str) -> Any:
-    """Return a Python number, recorded as a download unless CuPy has copied it already."""
-    if home is HOST or not home.native:
-        return x
-    return element(fresh(type(like), home.as_array(x), home), name).item()

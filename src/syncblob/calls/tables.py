@@ -55,8 +55,6 @@ class Rules(NamedTuple):
     """Of an in-place operator: raises unless the result has the dtype and shape of the Blob."""
     empty: bool = False
     """Whether only the shape and dtype of a Blob are used, to make an array."""
-    indexes: bool = False
-    """Whether indices have to be checked that only NumPy checks."""
     plan: Any = None
     """Returns the function that makes calls, given these rules and the types of the arguments."""
 
@@ -68,7 +66,6 @@ class Rules(NamedTuple):
 
 
 def _named(names: str) -> list[Callable[..., Any]]:
-    """Return NumPy's functions of these names."""
     return [attrgetter(name)(np) for name in names.split()]
 
 
@@ -103,24 +100,16 @@ VIEWS_OF_ONE = VIEWS | dict.fromkeys(_named("atleast_1d atleast_2d atleast_3d"),
 # The functions whose views are const, most of them because their elements overlap.
 CONST_VIEWS = frozenset(_named(f"{_CONST_VIEWS} broadcast_arrays diag meshgrid"))
 
-# The parameters for indices, and for the array that they index.
-INDICES: dict[Callable[..., Any], tuple[str, str]] = {
-    np.choose: ("a", "choices"),
-    np.compress: ("condition", "a"),
-    np.extract: ("condition", "arr"),
-    np.put: ("ind", "a"),
-    np.put_along_axis: ("indices", "arr"),
-    np.take: ("indices", "a"),
-    np.take_along_axis: ("indices", "arr"),
+# Which parameter is for indices. The other of the first two is for what they index.
+INDICES: dict[Callable[..., Any], int] = {
+    **dict.fromkeys(_named("choose compress extract"), 0),
+    **dict.fromkeys(_named("put put_along_axis take take_along_axis"), 1),
 }
 
 # They use only shapes and dtypes, and read no element.
 QUESTIONS = frozenset(
     _named("can_cast common_type einsum_path iscomplexobj isrealobj ndim result_type shape size")
 )
-
-# They return an attribute of their argument.
-OF_ATTRIBUTES = frozenset({np.imag, np.real})
 
 # They use only the shape and dtype of their first argument.
 EMPTY_LIKE = frozenset({np.empty_like, np.full_like, np.ones_like, np.zeros_like})
@@ -215,16 +204,6 @@ def split_keys(given: Arguments) -> tuple[int, tuple[str, ...]]:
     """Return the number of positional arguments, and the names of the others."""
     names = tuple(key for key in given if type(key) is str)
     return len(given) - len(names), names
-
-
-def in_order(function: Callable[..., Any], given: Arguments) -> Callable[..., Any]:
-    """Return a function that takes all arguments by position, in the order of their keys."""
-    count, names = split_keys(given)
-    if not names:
-        return function
-    return lambda *values: function(
-        *values[:count], **dict(zip(names, values[count:], strict=True))
-    )
 
 
 @cache

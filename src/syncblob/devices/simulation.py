@@ -277,8 +277,9 @@ class SimulatedBackend(NumpyHome, Accelerator):
             root = self._roots.get(id(buffer))
             if root is None:
                 # NumPy makes the last array above a base that is no array the base of all views.
-                # Of a view, because NumPy keeps with an array what it has told of its buffer.
-                exporter: Any = self.exporter(buffer[:])
+                # Of a view, because NumPy keeps with an array what it has told of its buffer; but a
+                # view of a view does not keep that alive, so that its id would be used again.
+                exporter: Any = self.exporter(buffer[:] if buffer.base is None else buffer)
                 root = self._roots[id(buffer)] = np.ndarray(buffer.nbytes, np.uint8, exporter)
         return super().view(root, layout, writable=writable)
 
@@ -435,17 +436,20 @@ class SimulatedStream:
         The seconds to wait before each upload; None for the backend's `delay` at that time.
     """
 
+    # The process of the thread; 0 until there is one.
+    _process: int = 0
+
     def __init__(self, backend: SimulatedBackend, delay: float | None = None) -> None:
         self.backend = backend
         self.delay = delay
         self._start()
 
     def _start(self) -> None:
-        self._process = os.getpid()
         self._last: _Work | None = None
         self._queue: SimpleQueue[tuple[SimulatedStream, _Work] | None] = SimpleQueue()
         # Not by `threading`, whose wait for the start of the thread an interrupt can break.
         _thread.start_new_thread(_run_all, (self._queue,))
+        self._process = os.getpid()
 
     def __del__(self) -> None:
         """End the thread after the queued work."""

@@ -243,8 +243,10 @@ class Buffers:
                 known.common = object()
                 count("shared", self.nbytes)
             window.common = known.common
-            self.whole[side] = window
-            return window
+            # Unless a signal handler has replaced either. None can run from here on.
+            if self.whole[side] is None and self.whole[other] is known:
+                self.whole[side] = window
+            return self.whole[side]
         return None
 
     def finish(self, sides: int, start: int, stop: int) -> None:

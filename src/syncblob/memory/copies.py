@@ -35,9 +35,8 @@ if TYPE_CHECKING:
     from syncblob.memory.ledger import Ledger
 
 
-def gather(ledger: Ledger, side: Side, layout: Layout, reason: str) -> Any:  # noqa: C901  # each place
+def gather(ledger: Ledger, side: Side, layout: Layout, reason: str) -> Any:
     """Copy elements into a new C-contiguous array on one side, each from a side that holds it."""
-    spans, source = ledger.spans, ledger.source
     if ledger.moving:
         ledger.refuse_reentry()
     ledger.compare_watch(side, layout.start, layout.stop, writes=False)
@@ -48,12 +47,24 @@ def gather(ledger: Ledger, side: Side, layout: Layout, reason: str) -> Any:  # n
     if ledger.shared:
         ledger.share(side)
         ledger.meet(side, *reach)
-    mine = ledger.alike(side)
-    own = ledger.window_over(side, *reach) if spans.common(*reach) & mine else None
+    there = ledger.spans.common(*reach) & ledger.alike(side)
+    own = ledger.window_over(side, *reach) if there else None
     if own is not None:
         ledger.await_uploads(side, CONST, *reach)
         ledger.finish_others(side, *reach)
         return home.compute(home.copy, own.view(home, layout, writable=False, own=True))
+    try:
+        # Accesses that interrupt this on the same thread are refused from now on.
+        ledger.moving = True
+        ledger.revoke_shortcuts()
+        return _gather(ledger, side, home, layout, reason)
+    finally:
+        ledger.moving = False
+
+
+def _gather(ledger: Ledger, side: Side, home: Any, layout: Layout, reason: str) -> Any:
+    """Copy the elements part by part, while nothing changes the state."""
+    spans, source, mine = ledger.spans, ledger.source, ledger.alike(side)
     dense = Layout.c_order(layout.shape, layout.dtype)
     try:
         target = in_turn(home, home.allocate, dense.nbytes)
@@ -66,7 +77,7 @@ def gather(ledger: Ledger, side: Side, layout: Layout, reason: str) -> Any:  # n
         held = spans.common(*reach)
         origin = side if held & mine else ledger.nearest(side, held) if held else Side.HOST
         if held and (origin is side or ledger.awaits(origin)):
-            ledger.await_uploads(side, CONST, *reach)
+            ledger.finish_uploads(side, CONST, *reach)
         if not (held or source):
             home.zero(place)
         elif origin is not side:

@@ -9,7 +9,7 @@ ended, so the checksum is kept until the bytes are written by right, or the bloc
 from __future__ import annotations
 
 import warnings
-from contextlib import contextmanager
+from contextlib import ContextDecorator, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from syncblob.errors import ConstWriteWarning
 if TYPE_CHECKING:
     import threading
     from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
 
     from syncblob._source_lines import NotedPlace
     from syncblob.devices.base import Side
@@ -34,8 +35,21 @@ _blocks: set[object] = set()
 _watches = WeakList()
 
 
-@contextmanager
-def verified_const() -> Iterator[None]:
+class _Verification(ContextDecorator):
+    """A guard that can be reused: each ``with`` statement is a block of its own."""
+
+    def __init__(self) -> None:
+        self._entered: list[AbstractContextManager[None]] = []
+
+    def __enter__(self) -> None:
+        self._entered.append(_block())
+        self._entered[-1].__enter__()
+
+    def __exit__(self, *_exception: object) -> None:
+        self._entered.pop().__exit__(None, None, None)
+
+
+def verified_const() -> _Verification:
     """Check const exports made inside a ``with`` block, in the whole process. For debugging.
 
     A `ConstWriteWarning` at the line of the export reports a consumer that writes through it. It
@@ -60,6 +74,11 @@ def verified_const() -> Iterator[None]:
     >>> caught[0].category.__name__
     'ConstWriteWarning'
     """
+    return _Verification()
+
+
+@contextmanager
+def _block() -> Iterator[None]:
     block = object()
     try:
         _blocks.add(block)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import torch
 
 from syncblob.blob.core import BlobCore
-from syncblob.calls.engine import arguments, can_be_written, maker_of
+from syncblob.calls.engine import in_order
 from syncblob.calls.nested import NESTED
 from syncblob.calls.tables import split_keys
 
@@ -67,7 +67,7 @@ class Plan:
         outs = {*rule.outs, "out"}
         targets = {*rule.written, *outs, *by_flags}
         # The function, with keyword arguments by position, too, and its name for messages.
-        self.compute: Callable[..., Any] = _by_position(function, len(kinds), names)
+        self.compute: Callable[..., Any] = in_order(function, kinds_by_key, "torch")
         self.name: str = getattr(function, "__name__", "torch")
         # Whether a Blob may lend its kept tensor: torch's own functions store no argument.
         self.keeps: bool = rule.keeps
@@ -99,20 +99,6 @@ class Plan:
         # Whether it may use what lies ready: it is torch's own, and writes at most one argument.
         self.short: bool = rule.keeps and len(self.written) <= 1
         self.short = self.short and self.written.keys().isdisjoint(nested)
-
-
-def _by_position(function: Callable[..., Any], count: int, names: tuple[str, ...]) -> Any:
-    """Return a function of `count` arguments by position, of which the last have these names."""
-    if not names:
-        return function
-    if not can_be_written(names):
-        first = count - len(names)
-        return lambda *given: function(
-            *given[:first], **dict(zip(names, given[first:], strict=True))
-        )
-    given = [f"x{n}" for n in range(count)]
-    text = f"\ndef run({', '.join(given)}):\n    return function({arguments(given, names)})\n"
-    return maker_of(text, ("function",), "torch")(function)
 
 
 def _written_by_flags(rule: Rule, given: Mapping[str | None, Any]) -> tuple[set[str], set[str]]:

@@ -11,6 +11,7 @@ import operator
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib.util import find_spec
+from itertools import repeat
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, SupportsIndex
 from weakref import WeakKeyDictionary
@@ -197,9 +198,10 @@ class Blob(Operators, Views, Replacements, CaffeMath, Creation):
 
     def __len__(self) -> int:
         """Return the first dimension; TypeError if this Blob is 0-d."""
-        if not self.shape:
+        shape = self.shape
+        if not shape:
             raise TypeError("a 0-d Blob has no length; use item() for its element")
-        return self.shape[0]
+        return shape[0]
 
     # --- axes and counts, as Caffe has them ------------------------------------------------------
 
@@ -439,12 +441,13 @@ class Blob(Operators, Views, Replacements, CaffeMath, Creation):
         iteration are seen; those on the device are downloaded. Exception: while another library may
         write on the device, writes there are not seen. TypeError if this Blob is 0-d.
         """
-        shape = self.shape
-        if not shape:
+        array = self.viewable_array()
+        axes = array.ndim
+        if not axes:
             raise TypeError("a 0-d Blob cannot be iterated over; use item() for its element")
-        if len(shape) == 1:
+        if axes == 1:
             return scalars.iterate(self)
-        return map(self.__getitem__, range(shape[0]))
+        return map(self.view_of_array, repeat(array), array)
 
     def __reversed__(self) -> Iterator[Any]:
         """Iterate over the first axis from its end; see `__iter__`."""
@@ -723,8 +726,8 @@ class Blob(Operators, Views, Replacements, CaffeMath, Creation):
                 return self.const_view(GPU_DATA, export_cuda.CUDA)
             return self.borrow(GPU_DATA, access, export_cuda.CUDA)
 
-        described, self._exposed = export_cuda.interface(
-            self.memory, self.side, self.layout, self._exposed, array, readonly=self.readonly
+        described, self.noted = export_cuda.interface(
+            self.memory, self.side, self.layout, self.noted, array, readonly=self.readonly
         )
         return described
 

@@ -98,6 +98,12 @@ def test_a_resize_ends_it():
     next(rest)
     blob.resize(2)
     assert [*rest] == [2]
+    blob = Blob((2, 2))
+    rows = iter(blob)
+    blob.resize((1, 2))
+    blob.share_data(Blob((1, 2)))
+    with pytest.raises(IndexError, match="resized"):
+        list(rows)
 
 
 @pytest.mark.parametrize("function", [np.roots, np.poly, np.vstack, np.stack])

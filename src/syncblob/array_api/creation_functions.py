@@ -28,11 +28,13 @@ if TYPE_CHECKING:
 Shape = int | tuple[int, ...]
 
 _FLOAT64 = as_dtype("float64")
+# The functions whose only argument is a shape.
+_OF_SHAPE = frozenset({"empty", "ones", "zeros"})
 
 
 def empty(shape: Shape, *, dtype: DType = None, device: OnDevice = None) -> Blob:
     """Return a Blob with arbitrary contents, to be overwritten; `dtype` None is float64."""
-    return _fill("empty", shape, dtype, device)
+    return _make("empty", shape, dtype=dtype, home=home_of(device), default=_FLOAT64)
 
 
 def empty_like(x: Blob, /, *, dtype: DType = None, device: OnDevice = None) -> Blob:
@@ -42,7 +44,7 @@ def empty_like(x: Blob, /, *, dtype: DType = None, device: OnDevice = None) -> B
 
 def ones(shape: Shape, *, dtype: DType = None, device: OnDevice = None) -> Blob:
     """Return a Blob of ones; `dtype` None is float64."""
-    return _fill("ones", shape, dtype, device)
+    return _make("ones", shape, dtype=dtype, home=home_of(device), default=_FLOAT64)
 
 
 def ones_like(x: Blob, /, *, dtype: DType = None, device: OnDevice = None) -> Blob:
@@ -52,7 +54,7 @@ def ones_like(x: Blob, /, *, dtype: DType = None, device: OnDevice = None) -> Bl
 
 def zeros(shape: Shape, *, dtype: DType = None, device: OnDevice = None) -> Blob:
     """Return a Blob of zeros; `dtype` None is float64."""
-    return _fill("zeros", shape, dtype, device)
+    return _make("zeros", shape, dtype=dtype, home=home_of(device), default=_FLOAT64)
 
 
 def zeros_like(x: Blob, /, *, dtype: DType = None, device: OnDevice = None) -> Blob:
@@ -60,17 +62,10 @@ def zeros_like(x: Blob, /, *, dtype: DType = None, device: OnDevice = None) -> B
     return _fill_like("zeros", x, dtype, device)
 
 
-def _fill(name: str, shape: Shape, dtype: DType, device: OnDevice) -> Blob:
-    wanted = _FLOAT64 if dtype is None else as_dtype(dtype)
-    if type(shape) is not int or shape < 0:
-        shape = as_shape(shape, wanted.itemsize)
-    return _make(name, shape, dtype=wanted, device=device)
-
-
 def _fill_like(name: str, x: Blob, dtype: DType, device: OnDevice) -> Blob:
-    x = as_blob(f"{name}_like", x)
-    dtype = x.dtype if dtype is None else dtype
-    return _fill(name, x.shape, dtype, x.device if device is None else device)
+    x = x if isinstance(x, Blob) else as_blob(f"{name}_like", x)
+    home = x.home if device is None else home_of(device)
+    return _make(name, x.shape, dtype=dtype, home=home, default=x.dtype)
 
 
 def arange(
@@ -89,7 +84,7 @@ def arange(
     """
     if stop is None:
         start, stop = 0, start
-    return _make("arange", start, stop, step, dtype=dtype, device=device)
+    return _make("arange", start, stop, step, dtype=dtype, home=home_of(device))
 
 
 def asarray(
@@ -130,8 +125,7 @@ def eye(
     device: OnDevice = None,
 ) -> Blob:
     """Return a matrix with ones on the `k`-th diagonal, and zeros elsewhere; 0 is the main one."""
-    dtype = _FLOAT64 if dtype is None else dtype
-    return _make("eye", n_rows, n_cols, k=k, dtype=dtype, device=device)
+    return _make("eye", n_rows, n_cols, k=k, dtype=dtype, home=home_of(device), default=_FLOAT64)
 
 
 def from_dlpack(x: Any, /, *, device: OnDevice = None, copy: bool | None = None) -> Blob:
@@ -157,7 +151,7 @@ def full(
     elif type(fill_value) is not float:
         # Check that a Blob can hold the value.
         asarray(fill_value, dtype=dtype, device="cpu")
-    return _make("full", as_shape(shape), fill_value, dtype=dtype, device=device)
+    return _make("full", as_shape(shape), fill_value, dtype=dtype, home=home_of(device))
 
 
 def full_like(
@@ -189,7 +183,8 @@ def linspace(
         wanted = None if dtype is None else as_dtype(dtype)
         result: Blob = apply("linspace", start, stop, num, endpoint=endpoint, dtype=wanted)
         return result if device is None else result.to_device(device)
-    return _make("linspace", start, stop, num, endpoint=endpoint, dtype=dtype, device=device)
+    home = home_of(device)
+    return _make("linspace", start, stop, num, endpoint=endpoint, dtype=dtype, home=home)
 
 
 def meshgrid(*arrays: Blob, indexing: Literal["xy", "ij"] = "xy") -> tuple[Blob, ...]:
@@ -212,9 +207,13 @@ def triu(x: Blob, /, *, k: int = 0) -> Blob:
     return _triangle("triu", x, k)
 
 
-def _make(name: str, *args: Any, dtype: DType, device: OnDevice, **keywords: Any) -> Blob:
-    home = home_of(device)
-    wanted = None if dtype is None else as_dtype(dtype)
+def _make(
+    name: str, *args: Any, dtype: DType, home: Any, default: Any = None, **keywords: Any
+) -> Blob:
+    """Call a function of a home; `default` is the dtype in place of None."""
+    wanted = default if dtype is None else as_dtype(dtype)
+    if name in _OF_SHAPE:
+        args = (as_shape(args[0], wanted.itemsize),)
     make = getattr(home, name, None) or getattr(home.namespace, name)
     if home.plain and not supervisors:
         array = make(*args, dtype=wanted, **keywords)
@@ -224,13 +223,14 @@ def _make(name: str, *args: Any, dtype: DType, device: OnDevice, **keywords: Any
     if array.dtype not in SUPPORTED:
         # Long doubles, dates and large integers give dtypes that Blobs do not support.
         as_dtype(array.dtype)
-    if not (home.owns(array) or can_adopt(array, home)):
+    own = array.base is None if home.native else home.owns(array)
+    if not (own or can_adopt(array, home)):
         array = compute(home, home.copy, array)
     return fresh(Blob, array, home)
 
 
 def _triangle(name: str, x: Blob, k: int) -> Blob:
-    x = as_blob(name, x)
+    x = x if isinstance(x, Blob) else as_blob(name, x)
     if len(x.shape) < 2:  # noqa: PLR2004  # a matrix has two axes
         raise ValueError(f"{name} expects at least two axes, got shape {x.shape}")
     return apply(name, x, k=k)

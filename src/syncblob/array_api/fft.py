@@ -50,12 +50,12 @@ _OF_REAL = {"rfft", "ihfft", "rfftn"}
 
 def fft(x: Blob, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Blob:
     """Transform one axis: complex to complex."""
-    return _of_one_axis("fft", x, n, axis, norm)
+    return _apply("fft", x, n=n, axis=axis, norm=norm)
 
 
 def ifft(x: Blob, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Blob:
     """Compute the inverse of `fft` along one axis."""
-    return _of_one_axis("ifft", x, n, axis, norm)
+    return _apply("ifft", x, n=n, axis=axis, norm=norm)
 
 
 def fftn(x: Blob, /, *, s: Axes = None, axes: Axes = None, norm: Norm = "backward") -> Blob:
@@ -70,12 +70,12 @@ def ifftn(x: Blob, /, *, s: Axes = None, axes: Axes = None, norm: Norm = "backwa
 
 def rfft(x: Blob, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Blob:
     """Transform one axis of real numbers, and return the first ``n // 2 + 1`` complex elements."""
-    return _of_one_axis("rfft", x, n, axis, norm)
+    return _apply("rfft", x, n=n, axis=axis, norm=norm)
 
 
 def irfft(x: Blob, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Blob:
     """Compute the inverse of `rfft`: complex to real."""
-    return _of_one_axis("irfft", x, n, axis, norm)
+    return _apply("irfft", x, n=n, axis=axis, norm=norm)
 
 
 def rfftn(x: Blob, /, *, s: Axes = None, axes: Axes = None, norm: Norm = "backward") -> Blob:
@@ -90,12 +90,12 @@ def irfftn(x: Blob, /, *, s: Axes = None, axes: Axes = None, norm: Norm = "backw
 
 def hfft(x: Blob, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Blob:
     """Transform one axis with Hermitian symmetry, given one half of it: complex to real."""
-    return _of_one_axis("hfft", x, n, axis, norm)
+    return _apply("hfft", x, n=n, axis=axis, norm=norm)
 
 
 def ihfft(x: Blob, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Blob:
     """Compute the inverse of `hfft` along one axis: one half of a Hermitian-symmetric axis."""
-    return _of_one_axis("ihfft", x, n, axis, norm)
+    return _apply("ihfft", x, n=n, axis=axis, norm=norm)
 
 
 def fftfreq(n: int, /, *, d: float = 1.0, dtype: DType = None, device: OnDevice = None) -> Blob:
@@ -123,28 +123,22 @@ def ifftshift(x: Blob, /, *, axes: int | Axes = None) -> Blob:
 
 def _apply(name: str, x: Any, **keywords: Any) -> Any:
     """Compute, and say which axis is out of range."""
-    if name in _OF_REAL:
-        x = as_blob(name, x)
-        if x.dtype.kind == "c":
-            # CuPy would drop the imaginary parts.
-            raise TypeError(f"{name} expects real numbers, got {x.dtype}; use fft or fftn")
-    axes = keywords.get("axis", keywords.get("axes"))
-    if axes is not None:
+    if not isinstance(x, Blob):
         x = as_blob(f"fft.{name}", x)
-        # NumPy speaks of the index of a tuple, and CuPy accepts some that are out of range.
-        if type(axes) is int:
-            normalize_axis_index(axes, len(x.shape))
-        else:
-            normalize_axis_tuple(axes, len(x.shape), allow_duplicate=True)
+    if name in _OF_REAL and x.dtype.kind == "c":
+        # CuPy would drop the imaginary parts.
+        raise TypeError(f"{name} expects real numbers, got {x.dtype}; use fft or fftn")
+    if keywords.get("n") is not None:
+        _require_size(keywords["n"])
+    shape, axes = x.shape, keywords.get("axis", keywords.get("axes"))
+    # NumPy speaks of the index of a tuple, and CuPy accepts some that are out of range.
+    if type(axes) is int:
+        normalize_axis_index(axes, len(shape))
+    elif axes is not None:
+        normalize_axis_tuple(axes, len(shape), allow_duplicate=True)
     result = apply(f"fft.{name}", x, **keywords)
     # NumPy's inverse of a real transform leaves the result of an empty axis uninitialized.
-    return apply("zeros_like", result) if 0 in x.shape else result
-
-
-def _of_one_axis(name: str, x: Any, n: int | None, axis: int, norm: Norm) -> Any:
-    if n is not None:
-        _require_size(n)
-    return _apply(name, x, n=n, axis=axis, norm=norm)
+    return apply("zeros_like", result) if 0 in shape else result
 
 
 def _of_axes(name: str, x: Any, s: Axes, axes: Axes, norm: Norm) -> Any:

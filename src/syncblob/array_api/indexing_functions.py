@@ -6,18 +6,14 @@ indices that only the device holds are not checked, and select another element.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from numpy.lib.array_utils import normalize_axis_index
 
+from syncblob._blob import Blob
 from syncblob.array_api._checks import require_indices
 from syncblob.calls.index_checks import require_bounds
 from syncblob.calls.namespace import apply
 from syncblob.calls.operands import as_blob, home_of
 from syncblob.transfers import require_device
-
-if TYPE_CHECKING:
-    from syncblob._blob import Blob
 
 
 def take(x: Blob, indices: Blob, /, *, axis: int | None = None) -> Blob:
@@ -25,7 +21,7 @@ def take(x: Blob, indices: Blob, /, *, axis: int | None = None) -> Blob:
 
     `axis` is required if `x` has several axes.
     """
-    x = as_blob("take", x, indices)
+    x = x if isinstance(x, Blob) else as_blob("take", x, indices)
     indices = require_indices("take", indices, x)
     if len(indices.shape) != 1:
         raise ValueError(f"take expects indices with one axis, got shape {indices.shape}")

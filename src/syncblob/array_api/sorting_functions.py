@@ -6,15 +6,13 @@ order.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from numpy.lib.array_utils import normalize_axis_index
 
+from syncblob._blob import Blob
 from syncblob.calls.namespace import apply
 from syncblob.calls.operands import as_blob
-
-if TYPE_CHECKING:
-    from syncblob._blob import Blob
 
 
 def argsort(x: Blob, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Blob:
@@ -22,8 +20,8 @@ def argsort(x: Blob, /, *, axis: int = -1, descending: bool = False, stable: boo
 
     With `stable`, equal elements keep their order, in either direction.
     """
-    x = as_blob("argsort", x)
-    axis = normalize_axis_index(axis, x.ndim)
+    x = x if isinstance(x, Blob) else as_blob("argsort", x)
+    axis = normalize_axis_index(axis, len(x.shape))
     return apply(_argsort, x, axis=axis, descending=descending, stable=stable)
 
 
@@ -37,7 +35,7 @@ def _argsort(xp: Any, a: Any, *, axis: int, descending: bool, stable: bool) -> A
 
 def sort(x: Blob, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Blob:
     """Sort a Blob along an axis; see `argsort`."""
-    x = as_blob("sort", x)
+    x = x if isinstance(x, Blob) else as_blob("sort", x)
     axis = normalize_axis_index(axis, len(x.shape))
     return apply(_sort, x, axis=axis, descending=descending, stable=stable)
 

@@ -14,7 +14,7 @@ from syncblob.blob.flags import Flags
 from syncblob.blob.replace_memory import assign
 from syncblob.calls.operands import blob_to_read
 from syncblob.devices import HOST, Accelerator, Device, Side, home_of, supervisors
-from syncblob.memory import CONST, MUTABLE, Shortcut, SyncedMemory, compute, from_the_start
+from syncblob.memory import CONST, MUTABLE, SyncedMemory, compute, from_the_start
 from syncblob.transfers import require_device
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Copies(BlobCore):
                 held = self.known_memory
                 partner = None if held is None else held.accelerator
                 if home is HOST and partner is not None:
-                    result.shortcut = Shortcut(partner, usable=True)
+                    result.noted = partner
                 return result
         memory = _duplicate(self, self.memory)
         diff = None if existing is None else _duplicate(self, existing)

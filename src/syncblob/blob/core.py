@@ -100,7 +100,7 @@ def fresh(cls: type[AnyBlob], array: Any, home: Home) -> AnyBlob:
     blob.shortcut = FRESH
     blob.known_memory = blob.known_layout = blob.gradient = blob._base = None
     blob.readonly = False
-    blob._exposed = ()
+    blob.noted = ()
     blob.accessor_arrays = NOTHING_KEPT
     if home is not HOST:
         keepers[id(blob)] = ref(blob)
@@ -123,12 +123,12 @@ class BlobCore:
     __slots__ = {
         "__weakref__": None,
         "_base": "The Blob that a view was taken from, or None.",
-        "_exposed": "Buffers exported through __cuda_array_interface__: consumers keep the Blob.",
         "accessor_arrays": "Of data on the host and on the accelerator, then of diff; or None.",
         "gradient": "None until diff is used, or a view is taken; its memory may be too small.",
         "home": "The backend of `device`, on which operations run, or that of the host.",
         "known_layout": "`layout`, or None if it was not asked for yet.",
         "known_memory": "`memory`; None for a fresh Blob and `NO_MEMORY` for an untouched one.",
+        "noted": "Of a fresh Blob, its origin; then what __cuda_array_interface__ keeps alive.",
         "raw_array": "The array that computations use, or None. Current if `shortcut` says so.",
         "readonly": "Whether this Blob is const. Assign `flags.writeable` to change it.",
         "shortcut": "The shortcut of the buffer under `raw_array`.",
@@ -154,16 +154,17 @@ class BlobCore:
 
     raw_array: Any
     home: Home
-    # For a fresh Blob `FRESH`, or one with the place in the user's code where the array was taken
-    # for a buffer, if it still has another owner, the reason and the place of its first write,
-    # or the accelerator of the Blob it is a copy of.
+    # For a fresh Blob `FRESH`.
     shortcut: Shortcut
     known_memory: SyncedMemory | None
     known_layout: Layout | None
     gradient: Gradient | None
     _base: Any
     readonly: bool
-    _exposed: tuple[Any, ...]
+    # For a fresh Blob the place in the user's code where the array was taken for a buffer, if it
+    # still has another owner, the reason and the place of its first write, or the accelerator of
+    # the Blob it is a copy of. Later the arrays that consumers use, which keep only the Blob.
+    noted: Any
     accessor_arrays: tuple[AccessorArrays | None, ...]
 
     # --- making ----------------------------------------------------------------------------------
@@ -175,7 +176,7 @@ class BlobCore:
         self.known_memory = NO_MEMORY
         self.known_layout = layout
         self.readonly = False
-        self._exposed = ()
+        self.noted = ()
         self.accessor_arrays = NOTHING_KEPT
 
     @classmethod
@@ -209,16 +210,12 @@ class BlobCore:
             readonly=readonly or self.readonly,
         )
 
-    def view_of_array(self, array: Any, view: Any) -> Self | None:
-        """Make a view of this Blob from a view of its array.
-
-        The array must lie over a memory; it need not be current. Returns None if another thread or
-        a signal handler has replaced it.
-        """
+    def view_of_array(self, array: Any, view: Any) -> Self:
+        """Make a view of this Blob from a view of an array of `viewable_array`."""
         # Inline, as in `fresh`.
         blob = _new(type(self))
         blob.raw_array = view
-        blob.home = self.home
+        blob.home = home = self.home
         blob.shortcut = shortcut = self.shortcut
         blob.known_memory = self.known_memory
         blob.known_layout = None
@@ -227,20 +224,30 @@ class BlobCore:
         base = self._base
         blob._base = self if base is None else base
         blob.readonly = self.readonly
-        blob._exposed = ()
+        blob.noted = ()
         blob.accessor_arrays = NOTHING_KEPT
-        if blob.home is not HOST:
+        if home is not HOST:
             keepers[id(blob)] = ref(blob)
-        return None if self.raw_array is not array or shortcut is NO_SHORTCUT else blob
+        if self.raw_array is array and shortcut is not NO_SHORTCUT:
+            return blob
+        # The array is a dummy, or another thread or a signal handler has replaced it. The elements
+        # have the same offsets in the memory.
+        layout = (HOST if isinstance(array, np.ndarray) else home).layout(view, array)
+        offset = self.layout.offset + layout.offset
+        layout = Layout(layout.shape, layout.dtype, layout.strides, offset)
+        if layout.stop > self.memory.nbytes:
+            raise IndexError(
+                f"a view was taken of a Blob that was resized to {self.shape} meanwhile"
+            )
+        return self.view_at(layout)
 
     def derive(self, view: Callable[[Any], Any]) -> Self:
         """Return the view that a function makes of this Blob's array. Reads no element."""
-        array = self.viewable_array()
-        if array is not None:
-            derived = self.view_of_array(array, view(array))
-            if derived is not None:
-                return derived
-        return self.view_at(self.layout.derive(view))
+        array = self.raw_array
+        # The first condition is the usual case of the second.
+        if array is None or self.known_memory is None:
+            array = self.viewable_array()
+        return self.view_of_array(array, view(array))
 
     def root(self) -> Any:
         """Return the Blob that this one is a view of, or the Blob itself."""
@@ -285,12 +292,12 @@ class BlobCore:
                         home.wrap(array), accelerator=accelerator, device=home
                     )
                     layout = Layout(tuple(array.shape), array.dtype)
-                    origin = self.shortcut.buffer
+                    origin = self.noted
                     if isinstance(origin, Place):
                         expose(memory, Side.HOST, origin)
                     elif isinstance(origin, Accelerator):
                         memory.side_of(origin)
-                    elif type(origin) is tuple:
+                    elif origin:
                         memory.note(origin[0], 0, memory.nbytes, origin[1:])
                 else:
                     memory, layout = adopt(
@@ -313,6 +320,7 @@ class BlobCore:
                     self.known_layout = layout
                     self.raw_array = None if shortcut is NO_SHORTCUT else array
                     self.shortcut = shortcut
+                    self.noted = ()
                     self.known_memory = memory
             return self.known_memory
 
@@ -463,12 +471,14 @@ class BlobCore:
     def viewable_array(self) -> Any:
         """Return an array over the memory to take views from, which may be out of date.
 
-        Returns None if there is no buffer on the device, and makes none.
+        A dummy if there is no buffer on the device; makes none.
         """
         if self.known_memory is None:
             self._make_memory()
         array = self.raw_array
-        return self.current_array() if array is None else array
+        if array is None:
+            array = self.current_array()
+        return self.layout.dummy() if array is None else array
 
     def finish_write(self, home: Home, reason: str, array: Any) -> bool:
         """Finish a write of data in a home, made through an array of `array_in`.

@@ -19,7 +19,7 @@ from syncblob.blob.core import BlobCore, Gradient, fresh
 from syncblob.devices import CPU, HOST, Device, default_device, home_of
 from syncblob.interop import shared_memory
 from syncblob.interop.adopt import adopt
-from syncblob.memory import Shortcut, SyncedMemory, compute
+from syncblob.memory import SyncedMemory, compute
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
@@ -230,7 +230,7 @@ class Creation(Copies):
         ):
             blob = fresh(cls, array.view(), HOST)
             # Other code may still write the array, so the host side will be exposed.
-            blob.shortcut = Shortcut(Place(*user_instruction()), usable=True)
+            blob.noted = Place(*user_instruction())
             return blob
         here = CPU if isinstance(array, np.ndarray) else backend_of(array).device
         elsewhere = device is not None and device != here

@@ -20,7 +20,7 @@ from syncblob.calls.tables import Rules
 from syncblob.devices import HOST, home_of, supervisors
 from syncblob.devices.base import is_on_device
 from syncblob.interop.adopt import array_in
-from syncblob.memory import CONST, OVERWRITE, Shortcut, acquire, compute, from_the_start
+from syncblob.memory import CONST, FRESH, OVERWRITE, acquire, compute, from_the_start
 from syncblob.transfers import require_device
 
 if TYPE_CHECKING:
@@ -50,7 +50,8 @@ def get_item(blob: AnyBlob, key: Any) -> AnyBlob:
     Integers, slices, None and Ellipsis give a view; nothing moves. Arrays of integers or booleans
     give a new Blob, computed on this Blob's device.
     """
-    full = _full_index(key)
+    # A slice is complete: to see that here saves a call.
+    full = key if type(key) is slice else _full_index(key)
     if full is None:
         home = blob.home
         direct = home.plain and not supervisors
@@ -73,14 +74,10 @@ def get_item(blob: AnyBlob, key: Any) -> AnyBlob:
             select = _select if direct else partial(from_the_start, _select)
             return give(select(blob, key), _GETITEM, blob, home, ())
     array = blob.raw_array
-    # The first condition is the usual case of the second.
+    # As in `derive`.
     if array is None or blob.known_memory is None:
         array = blob.viewable_array()
-    if array is not None:
-        result = blob.view_of_array(array, array[full])
-        if result is not None:
-            return result
-    return blob.view_at(blob.layout.derive(lambda a: a[full]))
+    return blob.view_of_array(array, array[full])
 
 
 def set_item(blob: BlobCore, key: Any, value: Any) -> None:
@@ -209,14 +206,15 @@ def _fill(blob: BlobCore, value: Any) -> bool:
     array = HOST.own_view(buffer, layout, writable=True)
     array[...] = value
     # Two more frames are ours: those of the caller and of `set_item`.
-    shortcut = Shortcut(("__setitem__", *user_instruction(4)), usable=True)
+    origin = "__setitem__", *user_instruction(4)
     with making.held:
         # Nothing is called from here on, so no signal handler sees half of it. The memory comes
         # last; see the invariants.
         if blob.known_memory is not NO_MEMORY:
             return False
         blob.raw_array = array
-        blob.shortcut = shortcut
+        blob.shortcut = FRESH
+        blob.noted = origin
         blob.known_memory = None
     return True
 

@@ -177,14 +177,11 @@ class Views(Copies, NdarrayMethods):
 
     def _view_in_shape(self, shape: tuple[Any, ...]) -> Self | None:
         array = self.viewable_array()
-        if array is not None and array.flags.c_contiguous:
+        if array is self.raw_array and array.flags.c_contiguous:
             try:
-                view = self.view_of_array(array, array.reshape(*shape))
+                return self.view_of_array(array, array.reshape(*shape))
             except (TypeError, ValueError):
                 pass  # raised below, with our message
-            else:
-                if view is not None:
-                    return view
         wanted = self._complete_shape(shape_from(shape))
         try:
             return self.view_at(self.layout.derive(lambda a: a.reshape(wanted, copy=False)))

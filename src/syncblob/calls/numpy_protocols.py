@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from syncblob._layout import Layout
 from syncblob.blob.core import BlobCore
 from syncblob.calls import tables
 from syncblob.calls.engine import Plan, arguments, in_order, maker_of, plans_by_function
@@ -170,8 +169,7 @@ _VIEW = """
 def run(like, {given}):
     array = {x}.raw_array
     if array is None or {x}.known_memory is None or not {x}.home.native:
-        array = {x}.viewable_array() if {x}.home.native else None
-        array = {x}.layout.dummy() if array is None else array
+        array = {x}.viewable_array() if {x}.home.native else {x}.layout.dummy()
     view = native({call}) if array.ndim >= axes else None
     return read(like, {given}) if view is None else _view_of({x}, array, view, {const})
 """
@@ -217,15 +215,8 @@ def _view_of(x: Any, array: Any, view: Any, const: bool) -> Any:
         return type(view)([_view_of(x, array, part, const) for part in view])
     if view is array:
         return x
-    const = const and not view.flags.writeable
     blob = x.view_of_array(array, view)
-    if blob is None:
-        # The array is a dummy, or another thread has replaced the buffer. The elements have the
-        # same offsets in the new one.
-        layout = x.layout
-        distance = HOST.address(view) - HOST.address(array) if view.size else 0
-        return x.view_at(Layout.of_array(view, layout.offset + distance), readonly=const)
-    if const:
+    if const and not view.flags.writeable:
         blob.readonly = True
     return blob
 

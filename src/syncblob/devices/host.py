@@ -15,8 +15,6 @@ from syncblob.devices.base import DLPACK_CPU, Home
 from syncblob.devices.device import CPU
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from numpy.typing import NDArray
 
     from syncblob._layout import Layout
@@ -132,18 +130,19 @@ class _Host(NumpyHome):
 
     # NumPy's functions, which give large arrays aligned memory here.
 
-    def empty(
-        self, shape: Any, dtype: Any, make: Callable[..., NDArray[Any]] = np.empty
-    ) -> NDArray[Any]:
-        """Return a new array with arbitrary contents, or of zeros if `make` is `numpy.zeros`."""
-        nbytes = (shape if type(shape) is int else math.prod(shape)) * dtype.itemsize
+    def empty(self, shape: Any, dtype: Any) -> NDArray[Any]:
+        nbytes = math.prod(shape) * dtype.itemsize
         if nbytes < LARGE:
-            return make(shape, dtype)
-        buffer: Any = self.allocate(nbytes, zeroed=make is np.zeros)
+            return np.empty(shape, dtype)
+        buffer: Any = self.allocate(nbytes)
         return np.ndarray(shape, dtype, buffer)
 
     def zeros(self, shape: Any, dtype: Any) -> NDArray[Any]:
-        return self.empty(shape, dtype, np.zeros)
+        nbytes = math.prod(shape) * dtype.itemsize
+        if nbytes < LARGE:
+            return np.zeros(shape, dtype)
+        buffer: Any = self.allocate(nbytes, zeroed=True)
+        return np.ndarray(shape, dtype, buffer)
 
     def ones(self, shape: Any, dtype: Any) -> NDArray[Any]:
         array = self.empty(shape, dtype)

@@ -49,7 +49,7 @@ class _Verification(ContextDecorator):
         self._entered.pop().__exit__(None, None, None)
 
 
-def verified_const() -> _Verification:
+def verified_const() -> AbstractContextManager[None]:
     """Check const exports made inside a ``with`` block, in the whole process. For debugging.
 
     A `ConstWriteWarning` at the line of the export reports a consumer that writes through it. It

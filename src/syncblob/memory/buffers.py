@@ -80,8 +80,9 @@ class Window:
 
         `own` tells that it is only passed to `Home.compute`; see `Home.own_view`.
         """
-        view = home.own_view if own else home.view
-        return view(self.array, self.inner(layout), writable=writable)
+        if self.start or not layout.size:
+            layout = layout.shift(-self.start)
+        return (home.own_view if own else home.view)(self.array, layout, writable=writable)
 
     def alias(self, home: Home, layout: Layout) -> tuple[Any, object]:
         """Return an array over it, and the object that dies with the last use of that."""

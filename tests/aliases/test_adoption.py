@@ -122,6 +122,7 @@ def test_an_adopted_array_of_a_device_stays_there():
     array = np.ones(COUNT, np.float32)
     blob = Blob(COUNT, device="simulated")
     blob.set_gpu_data(array)
+    blob.set_cpu_data(np.ones(COUNT, np.float32))
     assert [len(part) for part in blob.parts()] == [COUNT]
     with pytest.raises(BufferError, match="the accelerator side, which is an adopted array"):
         blob.evict("gpu")

@@ -394,10 +394,18 @@ def test_the_summary_has_sizes_names_holders_and_lines(two):
     ]
     lines = [row.line.text if row.line else None for row in summary.rows]
     assert lines == ["blob[...] = value", None, "blob[...] = value"]
+    assert "512 B  Blob of 512 bytes; since" in str(summary)
     html = summary._repr_html_()
+    head = "<th>device</th><th>bytes</th><th>Blob</th><th>since</th><th>kept by</th>"
+    assert html.startswith(f"<table><tr>{head}</tr><tr>")
+    assert "<td>Blob of 512 bytes</td><td></td><td></td></tr>" in html
     assert "<td>simulated:7</td><td>512 B</td><td>Blob of 512 bytes</td><td>" in html
     assert "<td>Blob &#x27;&lt;one&gt;&#x27; of 256 bytes</td>" in html
-    assert str(summary) in str(syncblob.memory_summary())
+    other = Blob(1, device="simulated:8", name="other")
+    other.gpu_data()
+    everything = str(syncblob.memory_summary())
+    assert str(summary) in everything
+    assert str(syncblob.memory_summary("simulated:8")) in everything
     del first, second, result, alias
     gc.collect()
     assert str(syncblob.memory_summary(LIMITED)) == "simulated:7\n    nothing"
@@ -862,6 +870,7 @@ def test_a_forked_child_stands_in_no_line_of_its_parent(limited):
         with busy(used):
             waiting = pool.submit(filled, 3, 2 * COUNT)
             until(lambda: standing(limited))
+            assert operations.first_in_line(syncblob.simulated(0)) is None
             child = os.fork()
             if not child:
                 status = 1

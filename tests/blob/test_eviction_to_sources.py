@@ -153,6 +153,8 @@ def test_a_source_is_kept_for_the_first_byte(limited):
     memory.evict(Side.HOST)
     assert limited.uploaded_bytes == 7
     assert memory.cpu_data().tolist() == [0] + [1] * 7
+    memory.set_cpu_data(np.ones(8, np.uint8))
+    assert memory.source is None
 
 
 def test_a_source_that_is_gone_is_not_relied_on(limited, source):

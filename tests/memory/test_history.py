@@ -155,7 +155,9 @@ def test_a_write_that_is_over_changes_nothing_else(side):
     other = memory.shortcut(Side(1 - side), Layout.raw(8))
     assert other is not None
     assert other.readable
-    memory.finish_write(side, Layout.raw(8), "a write")
+    assert memory.finish_write(side, Layout.raw(8), "a write", memory.buffer(side))
+    entry = memory.history[-1]
+    assert (entry.reason, entry.start, entry.stop) == ("a write", 0, 8)
     assert not other.readable
     assert shortcut.writable
 

@@ -5,7 +5,7 @@ import pytest
 from syncblob import Head
 from syncblob.devices import Side
 from syncblob.memory import SyncedMemory
-from syncblob.memory.accesses import expose, refresh
+from syncblob.memory.accesses import expose, is_exposed, refresh
 from syncblob.memory.loans import SHARED
 
 HOST, ACCELERATOR = Side.HOST, Side.ACCELERATOR
@@ -44,10 +44,10 @@ def test_what_the_accelerator_alone_holds_stays_newest_there():
 def test_the_range_is_no_longer_exposed_on_the_host_and_all_else_is():
     memory = both_hold()
     expose(memory, HOST, shared=True)
-    expose(memory, ACCELERATOR, start=24)
+    expose(memory, ACCELERATOR, start=12)
     refresh(memory, 8, 16, still_exposed=False)
     assert exposed(memory, HOST) == [(0, 8, True), (16, NBYTES, True)]
-    assert exposed(memory, ACCELERATOR) == [(24, NBYTES, False)]
+    assert exposed(memory, ACCELERATOR) == [(12, NBYTES, False)]
 
 
 def test_what_may_be_written_for_ever_can_stay_exposed():
@@ -56,3 +56,5 @@ def test_what_may_be_written_for_ever_can_stay_exposed():
     memory.gpu_data()
     refresh(memory, 8, 16, still_exposed=True)
     assert exposed(memory, HOST) == [(0, NBYTES, True)]
+    memory.mutable_gpu_data()
+    assert not is_exposed(memory, ACCELERATOR, 0, NBYTES)

@@ -17,6 +17,7 @@ from made_blobs import filled
 
 import syncblob
 from syncblob import Blob, Head
+from syncblob._layout import Layout
 from syncblob.calls.results import write_by
 from syncblob.devices import POISON, Side
 from syncblob.memory import CONST, Window, from_the_start, room, windows
@@ -75,6 +76,9 @@ def test_a_part_without_elements_has_an_address():
     blob = Blob(100, "uint8", device=LIMITED)
     assert blob[3:3].gpu_data().size == 0
     assert ranges(blob) == [(0, 1)]
+    # Another thread may have made it smaller.
+    blob.memory.acquire(Side.ACCELERATOR, CONST, Layout.raw(8, 100), "a read")
+    assert ranges(blob) == [(0, 1), (99, 100)]
 
 
 @pytest.mark.usefixtures("small")

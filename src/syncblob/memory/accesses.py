@@ -167,14 +167,13 @@ def export_watched(
         # Borrows or aliases may write here legitimately, so a difference proves nothing. No bytes
         # overlap an eviction, which could not end their watch.
         return array
-    watch = ledger.watch = ledger.watch or Watch(ledger.lock, ledger.window_over)
+    watch = ledger.watch or Watch(ledger.lock, ledger.window_over)
+    check = watch.add(owner if target is None else target, kind, side, layout.start, layout.stop)
+    # Not before: a write of a signal handler ends a watch of nothing.
+    ledger.watch = watch
     # The access may have renewed them.
     ledger.revoke_shortcuts()
-    watch.add(owner if target is None else target, kind, side, layout.start, layout.stop)
-    if ledger.watch is not watch:
-        # A signal handler has written, and so ended a watch of nothing.
-        ledger.watch = watch
-        ledger.revoke_shortcuts()
+    watch.update(check)
     return array
 
 

@@ -415,7 +415,7 @@ def adopt(ledger: Ledger, side: Side, buffer: Any, announced: Collection[set[Loa
     replaced = ledger.windows(side)
     commit(ledger, _plan_adoption, side, OVERWRITE, 0, nbytes, "adoption", (buffer, announced))
     let_go(replaced)
-    for other in ledger.all_sides if ledger.shared else ():
+    for other in ledger.all_sides:
         has = other is not side and ledger.windows(other)
         if has and ledger.home(other).shared and ledger.home(side).shared:
             # The next access there shares the new buffer, if it can.

@@ -135,7 +135,7 @@ def _dense_bytes(ledger: Ledger, side: Side, part: Layout) -> Any:
     home = ledger.home(side)
     window: Any = ledger.window_over(side, part.start, part.stop)
     array = window.view(home, part, writable=False, own=True)
-    if isinstance(home, Accelerator) and not part.contiguous:
+    if not part.contiguous:
         # The gathering copy comes before the download, so it must wait for other work itself.
         home.settle(array)
     try:

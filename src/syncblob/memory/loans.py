@@ -224,7 +224,6 @@ class Loans:
     def detach(self, side: Side) -> None:
         """Forget the loans of a side, because it gets a buffer that other code has made."""
         self.foreign |= 1 << side
-        self.ended = tuple(each for each in self.ended if each.side is not side)
         self.live.difference_update([each for each in self.of(side) if each.kind is not BORROW])
 
 

@@ -71,7 +71,8 @@ def provide(
 def _union(ledger: Ledger, side: Side, start: int, stop: int) -> tuple[int, int, list[Window]]:
     """Return the union of a range and the windows that it overlaps, and these."""
     # An array of no elements needs an address, too.
-    start, stop = min(start, ledger.nbytes - 1), max(start + 1, stop)
+    start = min(start, ledger.nbytes - 1)
+    stop = max(start + 1, stop)
     found = ledger.within(side, start, stop)
     if found:
         start, stop = min(start, found[0].start), max(stop, found[-1].stop)

@@ -148,8 +148,8 @@ class Watch:
         """Whether an export that is watched has not ended."""
         return any(check() is not None for check in self._checks)
 
-    def add(self, target: object, kind: str, side: Side, start: int, stop: int) -> None:
-        """Watch an export of a range of a side that lives as long as `target`."""
+    def add(self, target: object, kind: str, side: Side, start: int, stop: int) -> Check:
+        """Add an export of a range of a side that lives as long as `target`, for `update`."""
         check = Check(target, self.compare_if_idle)
         check.kind, check.side, check.start, check.stop = kind, side, start, stop
         check.noted, check.checksum, check.over = user_instruction(), None, False
@@ -160,12 +160,11 @@ class Watch:
         ]
         dropped = alike or ended[:-_MOST_ENDED]
         self._checks = [each for each in self._checks if each not in dropped] + [check]
-        # Last: until then, a signal handler may write without ending this watch.
-        self._renew(check)
+        return check
 
     def compare(self) -> None:
         """Report the exports whose bytes have changed. After the block, forget those that ended."""
-        changed = [check for check in self._checks if self._renew(check)]
+        changed = [check for check in self._checks if self.update(check)]
         # Of several, those that had ended before are the least likely to have been written through.
         suspects = [check for check in changed if not check.over] or changed
         for check in self._checks:
@@ -178,7 +177,7 @@ class Watch:
     def renew(self, side: Side, start: int, stop: int) -> None:
         """Accept the current bytes of a range of one side: a transfer has written them."""
         for check in self._over(side, start, stop):
-            self._renew(check)
+            self.update(check)
 
     def drop(self, side: Side, start: int, stop: int) -> None:
         """Stop watching a range of one side: its bytes may change legitimately from now on."""
@@ -188,8 +187,8 @@ class Watch:
     def _over(self, side: Side, start: int, stop: int) -> list[Check]:
         return [x for x in self._checks if x.side is side and x.start < stop and start < x.stop]
 
-    def _renew(self, check: Check) -> bool:
-        """Renew the checksum of an export, and return whether it has changed."""
+    def update(self, check: Check) -> bool:
+        """Compute the checksum of an export, and return whether it has changed."""
         import zlib  # only for debugging
 
         window: Any = self._window_over(check.side, check.start, check.stop)

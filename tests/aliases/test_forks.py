@@ -38,6 +38,7 @@ def refuses(blob):
         blob.mutable_cpu_data,
         blob.gpu_data,
         blob.copy,
+        blob.memory.cpu_data,
         lambda: np.asarray(blob),
         lambda: np.from_dlpack(blob),
         lambda: blob + 1,

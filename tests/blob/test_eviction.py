@@ -28,6 +28,7 @@ from syncblob.calls.operators import plans_of_operator
 from syncblob.devices import HOST, Side
 from syncblob.devices.host import NumpyHome
 from syncblob.memory import NO_SHORTCUT, compute, operations, room
+from syncblob.memory.ledger import Shortcut
 
 COUNT = 64
 NBYTES = 4 * COUNT
@@ -871,6 +872,8 @@ def test_a_forked_child_stands_in_no_line_of_its_parent(limited):
             waiting = pool.submit(filled, 3, 2 * COUNT)
             until(lambda: standing(limited))
             assert operations.first_in_line(syncblob.simulated(0)) is None
+            # As a thread that writes.
+            operations.WRITERS[0] = Shortcut(other.memory.whole[1])
             child = os.fork()
             if not child:
                 status = 1
@@ -878,6 +881,7 @@ def test_a_forked_child_stands_in_no_line_of_its_parent(limited):
                     status = filled(4, 2 * COUNT).sum().item() != 8 * COUNT
                 os._exit(status)
             assert os.waitpid(child, 0)[1] == 0
+            operations.WRITERS.clear()
         assert waiting.result().tolist() == [3] * (2 * COUNT)
     assert other.tolist() == [2] * COUNT
 

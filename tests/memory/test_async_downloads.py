@@ -84,6 +84,8 @@ def test_a_part_is_downloaded_and_the_others_stay(device, monkeypatch):
         assert values(blob[1].cpu_data()) == {3}
     assert log.nbytes == blob[1].nbytes
     blob[1].mutable_cpu_data()[...] = 9
+    blob[1].async_gpu_push()
+    blob.prefetch("cpu")
     assert set(np.ravel(blob.tolist())) == {3, 9}
 
 

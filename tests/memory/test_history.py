@@ -35,6 +35,10 @@ def test_an_entry_is_one_line_that_names_the_line_of_the_access():
     assert first.startswith(f"mutable_cpu_data: UNINITIALIZED -> HEAD_AT_CPU, at {__file__}:")
     assert second.startswith(f"gpu_data: HEAD_AT_CPU -> SYNCED, upload, at {__file__}:")
     assert second.endswith(": memory.gpu_data()")
+    blob = Blob(3)
+    blob[...] = 1
+    text = str(blob.memory.history[0])
+    assert text.startswith(f"__setitem__: UNINITIALIZED -> HEAD_AT_CPU, at {__file__}:")
     memory.array(Side.HOST, Access.MUTABLE, Layout.raw(NBYTES // 2), "test")
     memory.gpu_data()
     assert str(memory.history[-1]).startswith("gpu_data: HEAD_AT_CPU -> SYNCED, upload, at ")

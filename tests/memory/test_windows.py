@@ -236,6 +236,8 @@ def test_views_let_go_of_windows_that_were_replaced(limited):
     blob[10:24].gpu_data()
     assert limited.used_nbytes == 14 * 4
     assert (part + 0).tolist()[:3] == [22, 12, 13]
+    blob.set_gpu_data(np.zeros(100, np.int32))
+    assert limited.used_nbytes == 0
 
 
 @pytest.mark.usefixtures("small")
@@ -286,6 +288,8 @@ def test_what_another_thread_may_be_writing_keeps_its_window(used):
     part.gpu_data()
     with during_a_write(part) if used else nullcontext():
         assert blob[60:70].gpu_data().tolist() == list(range(60, 70))
+        blob[80:90].async_gpu_push()
+        assert (blob[80:90].head is Head.HEAD_AT_CPU) is used
     assert ranges(blob) == ([(0, 50), (60, 70)] if used else [(0, 100)])
 
 

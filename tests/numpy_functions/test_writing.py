@@ -465,4 +465,5 @@ def test_an_ndarray_beside_what_is_written_is_uploaded_once(state):
             write(blob)
         of_array = [transfer for transfer in log if transfer.memory != blob.memory.serial]
         assert sum(transfer.nbytes for transfer in of_array) == array.nbytes
+        assert all(transfer.memory > 0 == transfer.offset for transfer in of_array)
         assert log.downloads == 0

@@ -154,7 +154,6 @@ class Worker:
                 assert np.asarray(blob.const).size == blob.size
             case 4:
                 assert blob.head in syncblob.Head
-                assert blob.memory.history is not None
                 assert str(blob.explain())
 
     def use_locked(self):

@@ -185,7 +185,6 @@ def test_the_exports_that_have_ended_and_are_checked_are_the_last_of_each_memory
     with verified_const():
         for place in range(1000):
             address = under_watch(memory, Side.HOST, Layout.raw(1, place)).ctypes.data
-        assert memory.watch is not None
         assert len(memory.watch._checks) == 65
         memory.lend(Side.HOST, Access.MUTABLE, Layout.raw(1, 998), "use")
         np.ctypeslib.ctypes.memset(address - 2, 9, 1)

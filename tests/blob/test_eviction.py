@@ -28,7 +28,6 @@ from syncblob.calls.operators import plans_of_operator
 from syncblob.devices import HOST, Side
 from syncblob.devices.host import NumpyHome
 from syncblob.memory import NO_SHORTCUT, compute, operations, room
-from syncblob.memory.ledger import Shortcut
 
 COUNT = 64
 NBYTES = 4 * COUNT
@@ -397,16 +396,12 @@ def test_the_summary_has_sizes_names_holders_and_lines(two):
     assert lines == ["blob[...] = value", None, "blob[...] = value"]
     assert "512 B  Blob of 512 bytes; since" in str(summary)
     html = summary._repr_html_()
-    head = "<th>device</th><th>bytes</th><th>Blob</th><th>since</th><th>kept by</th>"
-    assert html.startswith(f"<table><tr>{head}</tr><tr>")
-    assert "<td>Blob of 512 bytes</td><td></td><td></td></tr>" in html
     assert "<td>simulated:7</td><td>512 B</td><td>Blob of 512 bytes</td><td>" in html
+    assert html.count("<td></td>") == 3
     assert "<td>Blob &#x27;&lt;one&gt;&#x27; of 256 bytes</td>" in html
-    other = Blob(1, device="simulated:8", name="other")
+    other = Blob(1, device="simulated:8")
     other.gpu_data()
-    everything = str(syncblob.memory_summary())
-    assert str(summary) in everything
-    assert str(syncblob.memory_summary("simulated:8")) in everything
+    assert str(summary) in str(syncblob.memory_summary())
     del first, second, result, alias
     gc.collect()
     assert str(syncblob.memory_summary(LIMITED)) == "simulated:7\n    nothing"
@@ -736,6 +731,8 @@ def test_what_cannot_leave_because_of_an_error_stays_and_another_goes(two):
         Head.HEAD_AT_CPU,
         Head.HEAD_AT_GPU,
     ]
+    with two.failing(host_allocation=1), pytest.raises(MemoryError):
+        first.evict("gpu")
     two.capacity = 2 * NBYTES
     alias = np.asarray(third.gpu)
     with two.failing(transfer=1), pytest.raises(RuntimeError, match="transfer"):
@@ -872,8 +869,7 @@ def test_a_forked_child_stands_in_no_line_of_its_parent(limited):
             waiting = pool.submit(filled, 3, 2 * COUNT)
             until(lambda: standing(limited))
             assert operations.first_in_line(syncblob.simulated(0)) is None
-            # As a thread that writes.
-            operations.WRITERS[0] = Shortcut(other.memory.whole[1])
+            operations.WRITERS[0] = used.memory.shortcut(Side.ACCELERATOR, used.layout)
             child = os.fork()
             if not child:
                 status = 1

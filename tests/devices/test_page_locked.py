@@ -3,7 +3,6 @@
 import gc
 import types
 from contextlib import nullcontext
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,7 +16,6 @@ from syncblob.memory import CONST
 
 pytestmark = pytest.mark.usefixtures("machine")
 lazily = pytest.mark.parametrize("machine", ["lazy"], indirect=True)
-SUPPORT = Path(__file__).resolve().parents[1] / "support"
 
 
 @pytest.mark.parametrize(

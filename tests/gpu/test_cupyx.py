@@ -5,7 +5,7 @@ import pytest
 from made_blobs import values
 
 import syncblob
-from syncblob import Blob, Head
+from syncblob import Head
 
 pytestmark = [
     pytest.mark.gpu,
@@ -53,7 +53,6 @@ def test_a_ufunc_of_scipys_is_computed_by_cupyx(x):
     ours, theirs = module("cupyx.scipy.special"), module("scipy.special")
     with syncblob.no_transfers():
         result, array = theirs.erf(x), ours.erf(x.const)
-    assert isinstance(result, Blob)
     assert result.device == "cuda:0"
     np.testing.assert_allclose(result, theirs.erf(X), rtol=1e-5)
     np.testing.assert_allclose(array.get(), theirs.erf(X), rtol=1e-5)

@@ -37,8 +37,7 @@ def test_an_entry_is_one_line_that_names_the_line_of_the_access():
     assert second.endswith(": memory.gpu_data()")
     blob = Blob(3)
     blob[...] = 1
-    text = str(blob.memory.history[0])
-    assert text.startswith(f"__setitem__: UNINITIALIZED -> HEAD_AT_CPU, at {__file__}:")
+    assert "__setitem__: UNINITIALIZED -> HEAD_AT_CPU, at" in str(blob.memory.history[0])
     memory.array(Side.HOST, Access.MUTABLE, Layout.raw(NBYTES // 2), "test")
     memory.gpu_data()
     assert str(memory.history[-1]).startswith("gpu_data: HEAD_AT_CPU -> SYNCED, upload, at ")
@@ -149,7 +148,6 @@ def test_a_write_that_is_over_changes_nothing_else(side):
     getattr(memory, f"{here}_data")()
     getattr(memory, f"mutable_{here}_data")()
     shortcut = memory.shortcut(side, Layout.raw(8))
-    assert shortcut is not None
     assert shortcut.writable
     memory.finish_write(side, Layout.raw(8), "a write")
     assert shortcut.writable
@@ -157,7 +155,6 @@ def test_a_write_that_is_over_changes_nothing_else(side):
     assert memory.shortcut(side, Layout.raw(8)) is shortcut
     assert not shortcut.writable
     other = memory.shortcut(Side(1 - side), Layout.raw(8))
-    assert other is not None
     assert other.readable
     assert memory.finish_write(side, Layout.raw(8), "a write", memory.buffer(side))
     entry = memory.history[-1]

@@ -151,7 +151,6 @@ def test_once_a_part_was_taken_there_is_no_peek(make):
     source = make()
     memory = memory_of(source)
     contents = memory.peek_at_source()
-    assert contents is not None
     assert contents.tolist() == VALUES
     assert (memory.head, memory.buffer(HOST)) == (Head.UNINITIALIZED, None)
     use(memory, HOST, CONST, 0, 1)

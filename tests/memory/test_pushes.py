@@ -170,7 +170,6 @@ def test_nothing_comes_between_a_push_and_its_start(simulated):
         with pytest.raises(RuntimeError, match="in the middle of a transfer"):
             memory.async_gpu_push()
         shortcut = memory.shortcut(Side.HOST, Layout.raw(NBYTES))
-        assert shortcut is not None
         assert not shortcut.readable
 
     with during(simulated, "push", use) as done:

@@ -25,7 +25,6 @@ VALUES = np.arange(NBYTES, dtype=np.uint8)
 HOST, ACCELERATOR = Side
 CONST, MUTABLE, OVERWRITE = Access
 LETTERS = ".HGB"
-HELD = {"H": {HOST}, "G": {ACCELERATOR}, "B": {HOST, ACCELERATOR}}
 NEW = 200
 
 

@@ -215,10 +215,11 @@ def test_a_new_array_for_a_side_is_shared_too(blob, device):
     part, alias = blob[:5], np.asarray(blob.cpu)
     with record_transfers() as log:
         assert (blob.cpu_data() == 9).all()
-        assert (part.cpu_data() == other[:5]).all()
+        for _ in range(2):  # the first makes the shortcut
+            assert (part.cpu_data() == 9).all()
+        assert (alias == other).all()
         with pytest.warns(syncblob.StaleAliasWarning):
             blob.set_gpu_data(device.array(np.full(N, 4, np.int32)))
-        assert alias is not None
         assert not blob.memory.aliased
         assert (blob.cpu_data() == 4).all()
         assert (part.cpu_data() == 4).all()

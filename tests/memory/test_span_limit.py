@@ -100,8 +100,7 @@ def test_one_access_too_many_brings_all_that_its_side_lacks_but_no_source(holder
         else SyncedMemory(NBYTES, device="simulated", source=Numbers())
     )
     access = CONST if holders == "host" else MUTABLE
-    places = range(1, MAX_SPANS - 1, 2)
-    kept = [use(memory, ACCELERATOR, access, place, place + 1) for place in places]
+    kept = [use(memory, ACCELERATOR, access, at, at + 1) for at in range(1, MAX_SPANS - 1, 2)]
     assert len(memory.spans.holders) == 2 * len(kept) + 1 == MAX_SPANS - 1
     first, second = MAX_SPANS + 20, MAX_SPANS + 40
     with record_transfers() as log:

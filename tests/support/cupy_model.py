@@ -237,6 +237,9 @@ class _BaseStream:
     def wait_event(self, event):
         _machine.streamWaitEvent(self.ptr, event.ptr)
 
+    def launch_host_func(self, callback, arg):
+        _machine.launch_host(self.ptr, lambda: callback(arg))
+
     def begin_capture(self, mode=None):
         _machine.streamBeginCapture(self.ptr, model.RELAXED if mode is None else mode)
 

@@ -726,8 +726,8 @@ class Blob(Operators, Views, Replacements, CaffeMath, Creation):
                 return self.const_view(GPU_DATA, export_cuda.CUDA)
             return self.borrow(GPU_DATA, access, export_cuda.CUDA)
 
-        described, self.noted = export_cuda.interface(
-            self.memory, self.side, self.layout, self.noted, array, readonly=self.readonly
+        described, self.origin = export_cuda.interface(
+            self.memory, self.side, self.layout, self.origin, array, readonly=self.readonly
         )
         return described
 

@@ -214,7 +214,7 @@ def _fill(blob: BlobCore, value: Any) -> bool:
             return False
         blob.raw_array = array
         blob.shortcut = FRESH
-        blob.noted = origin
+        blob.origin = origin
         blob.known_memory = None
     return True
 

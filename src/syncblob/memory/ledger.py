@@ -198,7 +198,8 @@ class Ledger(Buffers):
     @property
     def aliased(self) -> bool:
         """Whether a writable alias of any side may be alive."""
-        return any(each.kind is not BORROW for each in list(self.loans.live))
+        live = self.loans.live
+        return bool(live) and any(each.kind is not BORROW for each in list(live))
 
     def is_alone(self, side: int, start: int, stop: int) -> bool:
         """Tell whether a side is the only holder of a range. Of no elements, every side is."""

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from syncblob.blob.core import BlobCore
 
+_HOST, _ACCELERATOR = Side.HOST, Side.ACCELERATOR
+
 # The buffer of arrays that are only indexed.
 ZERO = bytes(1)
 
@@ -63,28 +65,28 @@ def element(blob: BlobCore, reason: str, index: tuple[int, ...] = ()) -> NDArray
     """
     key: Any = (*index, ...)
     home = blob.home
-    holders = None if blob.shortcut.readable else blob.memory.spans.uniform
-    if holders == 1 and home is not HOST:
-        # The host alone holds it.
-        layout = blob.layout
-        buffer = blob.memory.newest(Side.HOST, layout)
-        if buffer is not None:
-            there: NDArray[Any] = HOST.own_view(buffer.array, layout, writable=False)[key]
-            return there
-    lacking = home is HOST and holders is not None and not holders & 1
-    whole = None if lacking else blob.current_array()
+    held: Any = blob.known_memory if blob.shortcut.readable else blob.memory
+    other = _ACCELERATOR if home is HOST else _HOST
+    elsewhere = not blob.shortcut.readable and held.spans.uniform == 1 << other
+    if elsewhere:
+        # The other side alone holds it.
+        layout, home = blob.layout, held.home(other)
+        window = held.newest(other, layout)
+        whole = window and home.own_view(window.array, window.inner(layout), writable=False)
+    else:
+        whole = blob.current_array()
     if whole is not None:
         array, held = whole[key], blob.known_memory
         if home is HOST or (home.native and held is not None and (held.spans.uniform or 0) & 1):
             # The host has the same number, and NumPy reads it where it is.
             return array
         logged = bool(open_logs)
-        if blob.shortcut.writable and not home.shared and (held is not None or not logged):
+        alone = elsewhere or blob.shortcut.writable
+        if alone and not home.shared and (held is not None or not logged):
             # The host lacks it.
             accelerator: Any = home
-            copying = Copying(accelerator, reason, 0)
-            if held is not None:
-                copying = held.copying(accelerator, reason)
+            copying = held and held.copying(accelerator, reason)
+            copying = copying or Copying(accelerator, reason, 0)
             place = blob.layout.derive(lambda a: a[key]).offset if logged else 0
             copied = np.empty(array.nbytes, np.uint8)
             copies = accelerator.download, home.wrap(array), copied

@@ -14,7 +14,7 @@ from syncblob.arrays.foreign import is_array
 from syncblob.arrays.native import array_of_tensor, native_array
 from syncblob.blob.core import NO_MEMORY, AnyBlob, BlobCore, fresh, making
 from syncblob.blob.indexing_without_numpy import selection
-from syncblob.blob.scalars import ZERO
+from syncblob.blob.scalars import indexable
 from syncblob.calls.results import give, write_by
 from syncblob.calls.tables import Rules
 from syncblob.devices import HOST, home_of, supervisors
@@ -363,7 +363,7 @@ def _index_in(
 
 def _selected_shape(shape: tuple[int, ...], index: Any) -> tuple[int, ...]:
     """Return the shape that an index selects. NumPy checks the index."""
-    return np.ndarray(shape, np.uint8, ZERO, 0, (0,) * len(shape))[index].shape
+    return indexable(shape)[index].shape
 
 
 # --- elements ------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -21,8 +22,11 @@ if TYPE_CHECKING:
 
 _HOST, _ACCELERATOR = Side.HOST, Side.ACCELERATOR
 
-# The buffer of arrays that are only indexed.
-ZERO = bytes(1)
+
+@lru_cache(maxsize=1024)
+def indexable(shape: tuple[int, ...]) -> NDArray[Any]:
+    """Return an array of a shape, which is only indexed. It has a single byte."""
+    return np.ndarray(shape, np.uint8, bytes(1), 0, (0,) * len(shape))
 
 
 def item(blob: BlobCore, indices: tuple[Any, ...]) -> Any:
@@ -33,7 +37,7 @@ def item(blob: BlobCore, indices: tuple[Any, ...]) -> Any:
         return array.item(*indices)
     shape = blob.shape
     # NumPy checks the indices.
-    np.ndarray(shape, np.uint8, ZERO, 0, (0,) * len(shape)).item(*indices)
+    indexable(shape).item(*indices)
     if len(indices) == 1 and isinstance(indices[0], tuple):
         (indices,) = indices
     if len(indices) == 1 and len(shape) != 1:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np

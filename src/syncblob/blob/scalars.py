@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from syncblob.blob.core import BlobCore
 
-_HOST, _ACCELERATOR = Side.HOST, Side.ACCELERATOR
-
 
 @lru_cache(maxsize=1024)
 def indexable(shape: tuple[int, ...]) -> NDArray[Any]:
@@ -69,14 +67,13 @@ def element(blob: BlobCore, reason: str, index: tuple[int, ...] = ()) -> NDArray
     """
     key: Any = (*index, ...)
     home = blob.home
-    held: Any = blob.known_memory if blob.shortcut.readable else blob.memory
-    other = _ACCELERATOR if home is HOST else _HOST
-    elsewhere = not blob.shortcut.readable and held.spans.uniform == 1 << other
-    if elsewhere:
+    holders = None if blob.shortcut.readable else blob.memory.spans.uniform
+    other = Side.ACCELERATOR if home is HOST else Side.HOST
+    if holders == 1 << other:
         # The other side alone holds it.
-        layout, home = blob.layout, held.home(other)
-        window = held.newest(other, layout)
-        whole = window and home.own_view(window.array, window.inner(layout), writable=False)
+        home = blob.memory.home(other)
+        window = blob.memory.newest(other, blob.layout)
+        whole = window and window.view(home, blob.layout, writable=False, own=True)
     else:
         whole = blob.current_array()
     if whole is not None:
@@ -85,7 +82,7 @@ def element(blob: BlobCore, reason: str, index: tuple[int, ...] = ()) -> NDArray
             # The host has the same number, and NumPy reads it where it is.
             return array
         logged = bool(open_logs)
-        alone = elsewhere or blob.shortcut.writable
+        alone = holders == 1 << other or blob.shortcut.writable
         if alone and not home.shared and (held is not None or not logged):
             # The host lacks it.
             accelerator: Any = home

@@ -348,43 +348,33 @@ class Plan:
         return self.begin(like, *values)
 
     def _bring(self, x: Any, home: Home, *values: Any, operands: Any = None) -> Any:
-        """Bring a Blob's array up to date, or upload an ndarray; None if the call has to begin.
-
-        Of a list, whose `operands` are noted, bring all of these.
-        """
+        """Return the array of a Blob or an ndarray, or those of a list; None if it has to begin."""
         ready = self._target is None or values[self._target].shortcut.readable
         # A call that is certain may copy, once. Lists have to be looked at first.
         certain = ready and home.plain and not supervisors
         for n in self._items if certain else ():
-            certain = certain and _arrays_in(values[n], home, [], _if_known) is not None
+            certain = certain and _arrays_in(values[n], home, [], _can_bring) is not None
         if certain and self._rules.check is not None:
             self._rules.check(self._rules.native, *values)
         if isinstance(x, BlobCore):
             return x.array_in(home, CONST, self._rules.name) if certain else x.current_array()
         if not certain or operands is None:
             return array_in(home, x, self._rules.name) if certain else None
-        return _arrays_in(x, home, operands, partial(_bring_item, home, self._rules.name, {}))
+        return _arrays_in(x, home, operands, partial(_bring_item, home, self._rules.name))
 
 
-def _if_known(x: Any) -> Any:
-    """Return an operand that can be brought as it is; None for another."""
-    return x if isinstance(x, BlobCore) or x.dtype in SUPPORTED else None
+def _can_bring(x: Any) -> Any:
+    """Return whether there are Blobs of the dtype of a Blob or an ndarray; None if not."""
+    return x.dtype in SUPPORTED or None
 
 
-def _bring_item(home: Home, name: str, uploads: dict[int, Any], x: Any) -> Any:
-    """Bring a Blob's array up to date, or upload an ndarray, once."""
-    if isinstance(x, BlobCore):
-        return x.array_in(home, CONST, name)
-    if id(x) not in uploads:
-        uploads[id(x)] = array_in(home, x, name)
-    return uploads[id(x)]
+def _bring_item(home: Home, name: str, x: Any) -> Any:
+    """Bring a Blob's array up to date, or upload an ndarray."""
+    return x.array_in(home, CONST, name) if isinstance(x, BlobCore) else array_in(home, x, name)
 
 
 def _arrays_in(items: Any, home: Home, operands: list[Operand], bring: Any = _decline) -> Any:
-    """Return a list or tuple with arrays in place of Blobs; None if one is not at hand.
-
-    `bring` is called with those that are not.
-    """
+    """Return a list or tuple with arrays in place of Blobs; `bring` has others, or returns None."""
     arrays: list[Any] = []
     for item in items:
         kind = type(item)

@@ -726,9 +726,10 @@ class Blob(Operators, Views, Replacements, CaffeMath, Creation):
                 return self.const_view(GPU_DATA, export_cuda.CUDA)
             return self.borrow(GPU_DATA, access, export_cuda.CUDA)
 
-        described, self.noted = export_cuda.interface(
-            self.memory, self.side, self.layout, self.noted, array, readonly=self.readonly
+        described, kept = export_cuda.interface(
+            self.memory, self.side, self.layout, self.origin, array, readonly=self.readonly
         )
+        self.origin: Any = kept
         return described
 
     @property

@@ -463,11 +463,11 @@ def test_reshape_with_copy_false_never_copies():
         blob.T.reshape(6, copy=False)
 
 
-@pytest.mark.parametrize("shape", [5, (2, 2), (-1, 4), (-2, 3), (), (0, -1), (6.0,)])
+@pytest.mark.parametrize("shape", [5, (2, 2), (-1, 4), (), (0, -1), (6.0,)])
 def test_reshape_to_another_count_names_resize(shape):
     with pytest.raises((ValueError, TypeError)) as caught:
         Blob((2, 3)).reshape(shape)
-    assert shape in ((6.0,), (-2, 3)) or "resize" in str(caught.value)
+    assert shape == (6.0,) or "resize" in str(caught.value)
 
 
 def test_mt_exchanges_the_last_two_axes_and_needs_them():

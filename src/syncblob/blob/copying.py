@@ -47,7 +47,7 @@ class Copies(BlobCore):
                 held = self.known_memory
                 partner = None if held is None else held.accelerator
                 if home is HOST and partner is not None:
-                    result.noted = partner
+                    result.origin = partner
                 return result
         memory = _duplicate(self, self.memory)
         diff = None if existing is None else _duplicate(self, existing)

@@ -100,7 +100,7 @@ def fresh(cls: type[AnyBlob], array: Any, home: Home) -> AnyBlob:
     blob.shortcut = FRESH
     blob.known_memory = blob.known_layout = blob.gradient = blob._base = None
     blob.readonly = False
-    blob.noted = ()
+    blob.origin = ()
     blob.accessor_arrays = NOTHING_KEPT
     if home is not HOST:
         keepers[id(blob)] = ref(blob)
@@ -128,7 +128,7 @@ class BlobCore:
         "home": "The backend of `device`, on which operations run, or that of the host.",
         "known_layout": "`layout`, or None if it was not asked for yet.",
         "known_memory": "`memory`; None for a fresh Blob and `NO_MEMORY` for an untouched one.",
-        "noted": "Of a fresh Blob, its origin; then what __cuda_array_interface__ keeps alive.",
+        "origin": "Of a fresh Blob, what made it; then what __cuda_array_interface__ keeps alive.",
         "raw_array": "The array that computations use, or None. Current if `shortcut` says so.",
         "readonly": "Whether this Blob is const. Assign `flags.writeable` to change it.",
         "shortcut": "The shortcut of the buffer under `raw_array`.",
@@ -164,7 +164,7 @@ class BlobCore:
     # For a fresh Blob the place in the user's code where the array was taken for a buffer, if it
     # still has another owner, the reason and the place of its first write, or the accelerator of
     # the Blob it is a copy of. Later the arrays that consumers use, which keep only the Blob.
-    noted: Any
+    origin: Any
     accessor_arrays: tuple[AccessorArrays | None, ...]
 
     # --- making ----------------------------------------------------------------------------------
@@ -176,7 +176,7 @@ class BlobCore:
         self.known_memory = NO_MEMORY
         self.known_layout = layout
         self.readonly = False
-        self.noted = ()
+        self.origin = ()
         self.accessor_arrays = NOTHING_KEPT
 
     @classmethod
@@ -224,7 +224,7 @@ class BlobCore:
         base = self._base
         blob._base = self if base is None else base
         blob.readonly = self.readonly
-        blob.noted = ()
+        blob.origin = ()
         blob.accessor_arrays = NOTHING_KEPT
         if home is not HOST:
             keepers[id(blob)] = ref(blob)
@@ -292,7 +292,7 @@ class BlobCore:
                         home.wrap(array), accelerator=accelerator, device=home
                     )
                     layout = Layout(tuple(array.shape), array.dtype)
-                    origin = self.noted
+                    origin = self.origin
                     if isinstance(origin, Place):
                         expose(memory, Side.HOST, origin)
                     elif isinstance(origin, Accelerator):
@@ -320,7 +320,7 @@ class BlobCore:
                     self.known_layout = layout
                     self.raw_array = None if shortcut is NO_SHORTCUT else array
                     self.shortcut = shortcut
-                    self.noted = ()
+                    self.origin = ()
                     self.known_memory = memory
             return self.known_memory
 

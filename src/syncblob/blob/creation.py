@@ -230,7 +230,7 @@ class Creation(Copies):
         ):
             blob = fresh(cls, array.view(), HOST)
             # Other code may still write the array, so the host side will be exposed.
-            blob.noted = Place(*user_instruction())
+            blob.origin = Place(*user_instruction())
             return blob
         here = CPU if isinstance(array, np.ndarray) else backend_of(array).device
         elsewhere = device is not None and device != here

@@ -215,7 +215,7 @@ def _fill(blob: BlobCore, value: Any) -> bool:
             return False
         blob.raw_array = array
         blob.shortcut = FRESH
-        blob.noted = origin
+        blob.origin = origin
         blob.known_memory = None
     return True
 
@@ -251,7 +251,7 @@ def _set_in_one_step(blob: BlobCore, full: Any, new: Any) -> None:
             into = buffer.view(home, layout, writable=True, own=True)
         # No call comes between the write and the note, so that no signal handler can.
         into[...] = new
-        written += [True]
+        written.done = True
 
     acquire(memory, side, OVERWRITE, layout, "__setitem__", fill)
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from syncblob._dtypes import SUPPORTED, is_supported, numpy_dtype
 from syncblob._layout import Layout
-from syncblob._shape import is_integer, shape_from
+from syncblob._shape import shape_from
 from syncblob.arrays.native import native_array
 from syncblob.blob.copying import Copies, private_array
 from syncblob.blob.core import HOST_DATA, BlobCore, fresh
@@ -189,17 +189,14 @@ class Views(Copies, NdarrayMethods):
             return None
 
     def _complete_shape(self, shape: Any) -> Any:
-        """Replace a dimension of -1, and check the number of elements."""
-        problem = "no dimension is less than -1"
-        if min((shape,) if is_integer(shape) else shape, default=0) >= -1:
-            try:
-                return Layout.c_order(self.shape, self.dtype).dummy().reshape(shape).shape
-            except ValueError as error:
-                problem = str(error)
-        raise ValueError(
-            f"{problem}, got {shape} for a Blob of shape {self.shape}; reshape keeps the count, "
-            "resize changes it"
-        )
+        """Replace a negative dimension as NumPy does, and check the number of elements."""
+        try:
+            return Layout.c_order(self.shape, self.dtype).dummy().reshape(shape).shape
+        except ValueError as error:
+            raise ValueError(
+                f"{error}, got {shape} for a Blob of shape {self.shape}; reshape keeps the count, "
+                "resize changes it"
+            ) from None
 
     def transpose(self, *axes: SupportsIndex | Iterable[SupportsIndex]) -> Self:
         """Return a view with the axes permuted; reversed by default."""

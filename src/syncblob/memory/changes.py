@@ -12,6 +12,7 @@ from __future__ import annotations
 from functools import lru_cache, reduce
 from itertools import chain
 from operator import and_
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -208,11 +209,11 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0917  # the steps of every chang
     The planner gets the ledger, side, access, start, stop and `argument`, when nothing else can
     change the state any more. `reason` is the name of the access for the log and the history; empty
     if the history does not have such changes. `fill` writes into the window, its first argument,
-    and appends to its second, with no signal handler in between.
+    and sets `done` of its second, with no signal handler in between.
     """
     revoked: list[Loan] = []
     change: Change | None = None
-    written: list[object] = []
+    written: Any = fill and SimpleNamespace(done=False)
     done, last = False, None
     try:
         # Accesses that interrupt this on the same thread are refused from now on.
@@ -342,7 +343,7 @@ def _exchange(
 
 
 def _fill(
-    ledger: Ledger, change: Change, window: Any, fill: Callable[..., None], written: list[object]
+    ledger: Ledger, change: Change, window: Any, fill: Callable[..., None], written: Any
 ) -> None:
     """Write into a window, of which other sides may hold bytes: perhaps only in part."""
     before, mine = change.before, 1 << change.side
@@ -368,11 +369,9 @@ def _clean_up(ledger: Ledger, change: Change, revoked: list[Loan], last: Transit
     return not (rare or ledger.aliased)
 
 
-def _undo(
-    ledger: Ledger, change: Change | None, revoked: list[Loan], written: list[object]
-) -> None:
+def _undo(ledger: Ledger, change: Change | None, revoked: list[Loan], written: Any) -> None:
     """Undo what a change that failed has prepared, unless its contents have been written."""
-    if written and change is not None:
+    if written and written.done and change is not None:
         # An interrupt came right after the write. The parts that this side held before have the
         # new contents already, so the whole range must have them.
         ledger.spans = change.after

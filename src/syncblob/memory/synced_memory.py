@@ -326,7 +326,7 @@ class SyncedMemory(Ledger):
             home = self.home(side)
             array = buffer.view(home, layout, writable=True, own=True)
             # One call in C makes both calls, so that no signal handler can run between them.
-            calls = partial(function, array, *args), partial(written.append, 1)
+            calls = partial(function, array, *args), partial(setattr, written, "done", 1)
             try:
                 home.compute(deque, map(operator.call, calls), 0)
             finally:

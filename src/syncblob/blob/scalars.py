@@ -66,13 +66,13 @@ def element(blob: BlobCore, reason: str, index: tuple[int, ...] = ()) -> NDArray
     `index` has a valid index for each axis.
     """
     key: Any = (*index, ...)
-    home = blob.home
+    home: Any = blob.home
     holders = None if blob.shortcut.readable else blob.memory.spans.uniform
     other = Side.ACCELERATOR if home is HOST else Side.HOST
     if holders == 1 << other:
         # The other side alone holds it.
         home = blob.memory.home(other)
-        window = blob.memory.newest(other, blob.layout)
+        window: Any = blob.memory.newest(other, blob.layout)
         whole = window and window.view(home, blob.layout, writable=False, own=True)
     else:
         whole = blob.current_array()
@@ -85,12 +85,11 @@ def element(blob: BlobCore, reason: str, index: tuple[int, ...] = ()) -> NDArray
         alone = holders == 1 << other or blob.shortcut.writable
         if alone and not home.shared and (held is not None or not logged):
             # The host lacks it.
-            accelerator: Any = home
-            copying = held and held.copying(accelerator, reason)
-            copying = copying or Copying(accelerator, reason, 0)
+            copying = held and held.copying(home, reason)
+            copying = copying or Copying(home, reason, 0)
             place = blob.layout.derive(lambda a: a[key]).offset if logged else 0
             copied = np.empty(array.nbytes, np.uint8)
-            copies = accelerator.download, home.wrap(array), copied
+            copies = home.download, home.wrap(array), copied
             transfer(copying, "download", copied.nbytes, place, *copies)
             return copied.view(array.dtype).reshape(())
     layout = blob.layout.derive(lambda a: a[key]) if index else blob.layout

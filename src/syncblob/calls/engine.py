@@ -350,10 +350,10 @@ class Plan:
     def _bring(self, x: Any, home: Home, *values: Any, operands: Any = None) -> Any:
         """Return the array of a Blob or an ndarray, or those of a list; None if it has to begin."""
         ready = self._target is None or values[self._target].shortcut.readable
-        # A call that is certain may copy, once. Lists have to be looked at first.
+        # A call that is certain may copy, once. Lists have to be looked at first: `id` copies nothing.
         certain = ready and home.plain and not supervisors
         for n in self._items if certain else ():
-            certain = certain and _arrays_in(values[n], home, [], _can_bring) is not None
+            certain = certain and _arrays_in(values[n], home, [], id) is not None
         if certain and self._rules.check is not None:
             self._rules.check(self._rules.native, *values)
         if isinstance(x, BlobCore):
@@ -361,11 +361,6 @@ class Plan:
         if not certain or operands is None:
             return array_in(home, x, self._rules.name) if certain else None
         return _arrays_in(x, home, operands, partial(_bring_item, home, self._rules.name))
-
-
-def _can_bring(x: Any) -> Any:
-    """Return whether there are Blobs of the dtype of a Blob or an ndarray; None if not."""
-    return x.dtype in SUPPORTED or None
 
 
 def _bring_item(home: Home, name: str, x: Any) -> Any:
@@ -386,7 +381,7 @@ def _arrays_in(items: Any, home: Home, operands: list[Operand], bring: Any = _de
             if array is None or not shortcut.readable:
                 array = bring(item)
             operands.append((array, item))
-        elif kind is ndarray:
+        elif kind is ndarray and (home is HOST or item.dtype in SUPPORTED):
             array = item if home is HOST else bring(item)
             operands.append((array, None))
         elif kind is list or kind is tuple:

@@ -344,10 +344,7 @@ def _index_at_hand(home: Home, key: Any) -> Any:
 def _index_in(
     home: Home, key: Sequence[Any], reason: str, *, uploads: bool = True
 ) -> tuple[Any, ...]:
-    """Return a plain index with arrays in a home in place of Blobs, and of ndarrays by uploads.
-
-    They are uploaded here, so that this is recorded.
-    """
+    """Return a plain index with arrays in a home; ndarrays are uploaded, which is recorded."""
     return tuple(
         [
             x.array_in(home, CONST, reason)

@@ -348,9 +348,9 @@ class Plan:
         return self.begin(like, *values)
 
     def _bring(self, x: Any, home: Home, *values: Any, operands: Any = None) -> Any:
-        """Return the array of a Blob or an ndarray, or those of a list; None if it has to begin."""
+        """Bring a Blob, an ndarray, or the items of a list; None if the call has to begin."""
         ready = self._target is None or values[self._target].shortcut.readable
-        # A call that is certain may copy, once. Lists have to be looked at first: `id` copies nothing.
+        # A call that is certain may copy, once. Lists are looked at first: `id` copies nothing.
         certain = ready and home.plain and not supervisors
         for n in self._items if certain else ():
             certain = certain and _arrays_in(values[n], home, [], id) is not None

@@ -67,13 +67,16 @@ def element(blob: BlobCore, reason: str, index: tuple[int, ...] = ()) -> NDArray
     """
     key: Any = (*index, ...)
     home: Any = blob.home
+    held: Any
     holders = None if blob.shortcut.readable else blob.memory.spans.uniform
-    other = Side.ACCELERATOR if home is HOST else Side.HOST
-    if holders == 1 << other:
+    # To look a side up in its class takes time.
+    other = 1 if home is HOST else 0
+    elsewhere = holders == 1 << other
+    if elsewhere:
         # The other side alone holds it.
-        home = blob.memory.home(other)
-        window: Any = blob.memory.newest(other, blob.layout)
-        whole = window and window.view(home, blob.layout, writable=False, own=True)
+        held, layout = blob.memory, blob.layout
+        home, window = held.home(other), held.newest(other, layout)
+        whole = window and home.own_view(window.array, window.inner(layout), writable=False)
     else:
         whole = blob.current_array()
     if whole is not None:
@@ -82,7 +85,7 @@ def element(blob: BlobCore, reason: str, index: tuple[int, ...] = ()) -> NDArray
             # The host has the same number, and NumPy reads it where it is.
             return array
         logged = bool(open_logs)
-        alone = holders == 1 << other or blob.shortcut.writable
+        alone = elsewhere or blob.shortcut.writable
         if alone and not home.shared and (held is not None or not logged):
             # The host lacks it.
             copying = held and held.copying(home, reason)

@@ -11,7 +11,6 @@ import operator
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib.util import find_spec
-from itertools import repeat
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, SupportsIndex
 from weakref import WeakKeyDictionary
@@ -441,13 +440,12 @@ class Blob(Operators, Views, Replacements, CaffeMath, Creation):
         iteration are seen; those on the device are downloaded. Exception: while another library may
         write on the device, writes there are not seen. TypeError if this Blob is 0-d.
         """
-        array = self.viewable_array()
-        axes = array.ndim
-        if not axes:
+        shape = self.shape
+        if not shape:
             raise TypeError("a 0-d Blob cannot be iterated over; use item() for its element")
-        if axes == 1:
+        if len(shape) == 1:
             return scalars.iterate(self)
-        return map(self.view_of_array, repeat(array), array)
+        return map(self.__getitem__, range(shape[0]))
 
     def __reversed__(self) -> Iterator[Any]:
         """Iterate over the first axis from its end; see `__iter__`."""

@@ -71,6 +71,13 @@ def test_two_threads_do_not_take_the_same_room(two, monkeypatch):
     assert two.used_nbytes == buffers[0].nbytes == 2 * NBYTES
 
 
+def test_an_iteration_keeps_no_buffer(two):
+    blob = filled(1).reshape(2, -1)
+    rows = iter(blob)
+    next(rows)
+    assert (blob.evict("gpu"), two.used_nbytes) == (NBYTES, 0)
+
+
 def test_buffers_and_results_count_until_they_die(limited):
     blob = filled(1)
     assert limited.used_nbytes == NBYTES

@@ -235,7 +235,7 @@ class BlobCore:
         layout = (HOST if isinstance(array, np.ndarray) else home).layout(view, array)
         offset = self.layout.offset + layout.offset
         layout = Layout(layout.shape, layout.dtype, layout.strides, offset)
-        if layout.stop > self.memory.nbytes:
+        if layout.stop > self.layout.stop:
             raise IndexError(
                 f"a view was taken of a Blob that was resized to {self.shape} meanwhile"
             )

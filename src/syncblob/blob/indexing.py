@@ -49,8 +49,9 @@ def get_item(blob: AnyBlob, key: Any) -> AnyBlob:
     Integers, slices, None and Ellipsis give a view; nothing moves. Arrays of integers or booleans
     give a new Blob, computed on this Blob's device.
     """
-    # A slice is complete: to see that here saves a call.
-    full = key if type(key) is slice else _full_index(key)
+    # To complete the usual keys here saves a call.
+    kind = type(key)
+    full = key if kind is slice else (key, ...) if kind is int else _full_index(key)
     if full is None:
         home = blob.home
         direct = home.plain and not supervisors

@@ -32,6 +32,8 @@ def compute_in_room(rules: Rules, like: Any, given: Mapping[Key, Any]) -> Any:
     What is written gets its new contents on the host and in one step, so that a failure changes
     nothing.
     """
+    if not rules.elementwise or split_keys(given)[1]:
+        return from_the_start(make_call, rules, like, given)
     try:
         return attempt(make_call, rules, like, given)
     except MemoryError as error:
@@ -40,7 +42,7 @@ def compute_in_room(rules: Rules, like: Any, given: Mapping[Key, Any]) -> Any:
         waits = isinstance(error, NotNowError)
     # Outside of the handler: the error keeps frames alive, and these keep arrays.
     operands = [*given.values()]
-    divides = rules.elementwise and not split_keys(given)[1] and _can_divide(rules, operands)
+    divides = _can_divide(rules, operands)
     if waits or not divides:
         try:
             return from_the_start(make_call, rules, like, given)

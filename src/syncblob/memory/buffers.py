@@ -203,8 +203,9 @@ class Buffers:
 
     def inside(self, side: int, start: int, stop: int) -> list[Window]:
         """Return the windows of a side that lie in a range."""
-        windows = self.within(side, start, stop)
-        return [each for each in windows if start <= each.start and each.stop <= stop]
+        windows = self.windows(side)
+        first = bisect_left(windows, start, key=_START)
+        return [*windows[first : bisect_right(windows, stop, key=_STOP)]]
 
     def window_over(self, side: int, start: int, stop: int) -> Window | None:
         """Return the window of a side that contains a range; None if none does."""

@@ -185,7 +185,9 @@ def _with_rest(before: Spans, pieces: Sequence[Run], after: Spans) -> tuple[Sequ
     What another side holds keeps its holders, because other code may be writing it there.
     """
     low, high = before.span_of(pieces[0].start)[0], before.span_of(pieces[-1].stop - 1)[1]
-    brought = before.lacking(low, high, 1 << Side.HOST)
+    brought = [*pieces]
+    brought[0] = brought[0]._replace(start=low)
+    brought[-1] = brought[-1]._replace(stop=high)
     for run in brought:
         if not run.holders:
             after = after.put(run.start, run.stop, 1 << Side.HOST)
@@ -308,7 +310,7 @@ def _prepare(
             beside = open_logs and not stale and loans.writers(low, high, 1 << origin)
             because = beside[0].description if beside else None
             if ledger.bring(origin, side, window, low, high, reason, because):
-                copied = "peer" if side and origin else DIRECTIONS[side > 0]
+                copied = "peer" if side and origin else copied or DIRECTIONS[side > 0]
         else:
             ledger.fill(ledger.source, side, window, low, high, reason)
     if windows != known:

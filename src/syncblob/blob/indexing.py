@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from syncblob.arrays.foreign import is_array
 from syncblob.arrays.native import array_of_tensor, native_array
 from syncblob.blob.core import NO_MEMORY, AnyBlob, BlobCore, fresh, making
 from syncblob.blob.indexing_without_numpy import selection
-from syncblob.blob.scalars import ZERO
+from syncblob.blob.scalars import indexable
 from syncblob.calls.results import give, write_by
 from syncblob.calls.tables import Rules
 from syncblob.devices import HOST, home_of, supervisors
@@ -57,23 +56,25 @@ def get_item(blob: AnyBlob, key: Any) -> AnyBlob:
         home = blob.home
         direct = home.plain and not supervisors
         index = _index_at_hand(home, key) if direct else None
-        if index is not None:
-            array = blob.raw_array
-            if array is None or not blob.shortcut.readable:
-                array = blob.array_in(home, CONST, "__getitem__")
-            selected: Any = array[index]
-            # A copy. NumPy may have transposed it, which is its base then.
-            if type(selected) is np.ndarray and (
-                selected.base is None or selected.base.size == selected.size
-            ):
-                return fresh(type(blob), selected, home)
-            return give(selected, _GETITEM, blob, home, ())
-        key = _plain(key)
-        full = _full_index(key)
-        if full is None:
+        if index is None:
+            key = _plain(key)
+            full = _full_index(key)
+    if full is None:
+        if not direct:
             require_device(blob.device, "__getitem__")
-            select = _select if direct else partial(from_the_start, _select)
-            return give(select(blob, key), _GETITEM, blob, home, ())
+            return give(from_the_start(_select, blob, key), _GETITEM, blob, home, ())
+        if index is None:
+            index = _bring_index(blob, key)
+        array = blob.raw_array
+        if array is None or not blob.shortcut.readable:
+            array = blob.array_in(home, CONST, "__getitem__")
+        selected: Any = array[index]
+        # A copy. NumPy may have transposed it, which is its base then.
+        if type(selected) is np.ndarray and (
+            selected.base is None or selected.base.size == selected.size
+        ):
+            return fresh(type(blob), selected, home)
+        return give(selected, _GETITEM, blob, home, ())
     array = blob.raw_array
     # As in `derive`.
     if array is None or blob.known_memory is None:
@@ -137,9 +138,9 @@ def _set_selected(blob: BlobCore, key: Any, index: Any, value: Any) -> None:
         new = value if type(value) in _NUMBERS else _value_at_hand(blob, value)
         if index is None or new is None or not blob.shortcut.writable:
             # The access may transfer, so the index and the value are checked before.
-            arrays = _index_with_blobs(home, key, "__setitem__") if index is None else index
-            new = _value_on(blob, value, _selected_shape(blob.shape, arrays))
-            index = _index_in(home, key, arrays, "__setitem__") if index is None else index
+            known = _index_in(home, key, "__setitem__", uploads=False) if index is None else index
+            new = _value_on(blob, value, _selected_shape(blob.shape, known))
+            index = _index_in(home, key, "__setitem__") if index is None else index
         elif isinstance(value, BlobCore) and value.known_memory is blob.known_memory:
             # NumPy assigns one by one.
             new = new.copy()
@@ -341,33 +342,25 @@ def _index_at_hand(home: Home, key: Any) -> Any:
     return tuple(found)
 
 
-def _index_with_blobs(home: Home, key: Sequence[Any], reason: str) -> tuple[Any, ...]:
-    """Return a plain index with arrays in a home in place of Blobs."""
-    return tuple([x.array_in(home, CONST, reason) if isinstance(x, BlobCore) else x for x in key])
-
-
 def _index_in(
-    home: Home, key: Sequence[Any], index: tuple[Any, ...], reason: str
+    home: Home, key: Sequence[Any], reason: str, *, uploads: bool = True
 ) -> tuple[Any, ...]:
-    """Return an index of `_index_with_blobs` with all arrays in the home.
-
-    They are uploaded, so that this is recorded.
-    """
-    if home is HOST:
-        return index
+    """Return a plain index with arrays in a home; ndarrays are uploaded, which is recorded."""
     return tuple(
         [
-            array_in(home, entry, reason)
-            if isinstance(x, np.ndarray) and x.ndim and x.dtype.kind in "biu"
-            else entry
-            for x, entry in zip(key, index, strict=True)
+            x.array_in(home, CONST, reason)
+            if isinstance(x, BlobCore)
+            else array_in(home, x, reason)
+            if uploads and isinstance(x, np.ndarray) and x.ndim
+            else x
+            for x in key
         ]
     )
 
 
 def _selected_shape(shape: tuple[int, ...], index: Any) -> tuple[int, ...]:
     """Return the shape that an index selects. NumPy checks the index."""
-    return np.ndarray(shape, np.uint8, ZERO, 0, (0,) * len(shape))[index].shape
+    return indexable(shape)[index].shape
 
 
 # --- elements ------------------------------------------------------------------------------------
@@ -380,14 +373,15 @@ def _select(blob: BlobCore, key: tuple[Any, ...]) -> Any:
         selected = selection(blob, key)
         array = blob.array_in(home, CONST, "__getitem__")
         return compute(home, selected.getitem, array, selected.bring("__getitem__"))
-    index = _index_with_blobs(home, key, "__getitem__")
+    index = _bring_index(blob, key)
+    return compute(home, operator.getitem, blob.array_in(home, CONST, "__getitem__"), index)
+
+
+def _bring_index(blob: BlobCore, key: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return a plain index to read with, with arrays in the Blob's home."""
     # Nothing is uploaded for an index that is wrong.
-    _selected_shape(blob.shape, index)
-    index = _index_in(home, key, index, "__getitem__")
-    array = blob.array_in(home, CONST, "__getitem__")
-    if home.plain and not supervisors:
-        return array[index]
-    return compute(home, operator.getitem, array, index)
+    _selected_shape(blob.shape, _index_in(blob.home, key, "__getitem__", uploads=False))
+    return _index_in(blob.home, key, "__getitem__")
 
 
 def _value_at_hand(blob: BlobCore, value: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -19,8 +20,11 @@ if TYPE_CHECKING:
 
     from syncblob.blob.core import BlobCore
 
-# The buffer of arrays that are only indexed.
-ZERO = bytes(1)
+
+@lru_cache(maxsize=1024)
+def indexable(shape: tuple[int, ...]) -> NDArray[Any]:
+    """Return an array of a shape, which is only indexed. It has a single byte."""
+    return np.ndarray(shape, np.uint8, bytes(1), 0, (0,) * len(shape))
 
 
 def item(blob: BlobCore, indices: tuple[Any, ...]) -> Any:
@@ -31,7 +35,7 @@ def item(blob: BlobCore, indices: tuple[Any, ...]) -> Any:
         return array.item(*indices)
     shape = blob.shape
     # NumPy checks the indices.
-    np.ndarray(shape, np.uint8, ZERO, 0, (0,) * len(shape)).item(*indices)
+    indexable(shape).item(*indices)
     if len(indices) == 1 and isinstance(indices[0], tuple):
         (indices,) = indices
     if len(indices) == 1 and len(shape) != 1:
@@ -62,32 +66,33 @@ def element(blob: BlobCore, reason: str, index: tuple[int, ...] = ()) -> NDArray
     `index` has a valid index for each axis.
     """
     key: Any = (*index, ...)
-    home = blob.home
+    home: Any = blob.home
+    held: Any
     holders = None if blob.shortcut.readable else blob.memory.spans.uniform
-    if holders == 1 and home is not HOST:
-        # The host alone holds it.
-        layout = blob.layout
-        buffer = blob.memory.newest(Side.HOST, layout)
-        if buffer is not None:
-            there: NDArray[Any] = HOST.own_view(buffer.array, layout, writable=False)[key]
-            return there
-    lacking = home is HOST and holders is not None and not holders & 1
-    whole = None if lacking else blob.current_array()
+    # To look a side up in its class takes time.
+    other = 1 if home is HOST else 0
+    elsewhere = holders == 1 << other
+    if elsewhere:
+        # The other side alone holds it.
+        held, layout = blob.memory, blob.layout
+        home, window = held.home(other), held.newest(other, layout)
+        whole = window and home.own_view(window.array, window.inner(layout), writable=False)
+    else:
+        whole = blob.current_array()
     if whole is not None:
         array, held = whole[key], blob.known_memory
         if home is HOST or (home.native and held is not None and (held.spans.uniform or 0) & 1):
             # The host has the same number, and NumPy reads it where it is.
             return array
         logged = bool(open_logs)
-        if blob.shortcut.writable and not home.shared and (held is not None or not logged):
+        alone = elsewhere or blob.shortcut.writable
+        if alone and not home.shared and (held is not None or not logged):
             # The host lacks it.
-            accelerator: Any = home
-            copying = Copying(accelerator, reason, 0)
-            if held is not None:
-                copying = held.copying(accelerator, reason)
+            copying = held and held.copying(home, reason)
+            copying = copying or Copying(home, reason, 0)
             place = blob.layout.derive(lambda a: a[key]).offset if logged else 0
             copied = np.empty(array.nbytes, np.uint8)
-            copies = accelerator.download, home.wrap(array), copied
+            copies = home.download, home.wrap(array), copied
             transfer(copying, "download", copied.nbytes, place, *copies)
             return copied.view(array.dtype).reshape(())
     layout = blob.layout.derive(lambda a: a[key]) if index else blob.layout

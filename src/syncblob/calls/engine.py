@@ -11,7 +11,7 @@ import linecache
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from functools import lru_cache
+from functools import lru_cache, partial
 from keyword import iskeyword
 from operator import setitem
 from textwrap import indent
@@ -96,7 +96,10 @@ _ITEMS = """
     items{n} = []
     a{n} = _arrays_in({x}, home, items{n})
     if a{n} is None:
-        return begin(like, {given})
+        items{n}.clear()
+        a{n} = bring({x}, home, {given}, operands=items{n})
+        if a{n} is None:
+            return begin(like, {given})
 """
 # Only shape and dtype are used.
 _SHAPE = """
@@ -242,6 +245,10 @@ def in_order(function: Callable[..., Any], given: Arguments) -> Callable[..., An
 # --- plans ----------------------------------------------------------------------------------------
 
 
+def _decline(*_call: Any) -> None:
+    """Stand for what cannot be done at once."""
+
+
 class Plan:
     """What calls of a function do with arguments of certain types.
 
@@ -340,20 +347,29 @@ class Plan:
             return self._foreign(*call)
         return self.begin(like, *values)
 
-    def _bring(self, x: Any, home: Home, *values: Any) -> Any:
-        """Bring a Blob's array up to date, or upload an ndarray; None if the call has to begin."""
+    def _bring(self, x: Any, home: Home, *values: Any, operands: Any = None) -> Any:
+        """Bring a Blob, an ndarray, or the items of a list; None if the call has to begin."""
         ready = self._target is None or values[self._target].shortcut.readable
-        # A call that is certain may copy, once. Lists have to be looked at first.
-        certain = ready and home.plain and not (supervisors or self._items)
+        # A call that is certain may copy, once. Lists are looked at first: `id` copies nothing.
+        certain = ready and home.plain and not supervisors
+        for n in self._items if certain else ():
+            certain = certain and _arrays_in(values[n], home, [], id) is not None
         if certain and self._rules.check is not None:
             self._rules.check(self._rules.native, *values)
         if isinstance(x, BlobCore):
             return x.array_in(home, CONST, self._rules.name) if certain else x.current_array()
-        return array_in(home, x, self._rules.name) if certain and x.flags.c_contiguous else None
+        if not certain or operands is None:
+            return array_in(home, x, self._rules.name) if certain else None
+        return _arrays_in(x, home, operands, partial(_bring_item, home, self._rules.name))
 
 
-def _arrays_in(items: Any, home: Home, operands: list[Operand]) -> Any:
-    """Return a list or tuple with arrays in place of Blobs; None if one is not at hand."""
+def _bring_item(home: Home, name: str, x: Any) -> Any:
+    """Bring a Blob's array up to date, or upload an ndarray."""
+    return x.array_in(home, CONST, name) if isinstance(x, BlobCore) else array_in(home, x, name)
+
+
+def _arrays_in(items: Any, home: Home, operands: list[Operand], bring: Any = _decline) -> Any:
+    """Return a list or tuple with arrays in place of Blobs; `bring` has others, or returns None."""
     arrays: list[Any] = []
     for item in items:
         kind = type(item)
@@ -363,12 +379,13 @@ def _arrays_in(items: Any, home: Home, operands: list[Operand]) -> Any:
                 return None
             shortcut, array = item.shortcut, item.raw_array
             if array is None or not shortcut.readable:
-                array = item.current_array()
+                array = bring(item)
             operands.append((array, item))
-        elif kind is ndarray and home is HOST:
-            operands.append((item, None))
+        elif kind is ndarray and (home is HOST or item.dtype in SUPPORTED):
+            array = item if home is HOST else bring(item)
+            operands.append((array, None))
         elif kind is list or kind is tuple:
-            array = _arrays_in(item, home, operands)
+            array = _arrays_in(item, home, operands, bring)
         elif not is_leaf(kind):
             return None
         if array is None and item is not None:
@@ -401,10 +418,6 @@ def _roles(rules: Rules, kinds: Arguments) -> dict[int, str]:
     # Without a Blob among the arguments, one was passed as NumPy's ``like=``.
     alone = {"ndarray", "target ndarray"}.issuperset(roles.values())
     return roles if usual and not alone else {}
-
-
-def _decline(*_call: Any) -> None:
-    """Stand for what cannot be done at once."""
 
 
 # --- plans by function and types ------------------------------------------------------------------

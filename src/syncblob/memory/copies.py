@@ -24,7 +24,7 @@ from syncblob.memory.operations import in_turn, is_written_elsewhere, searches
 from syncblob.memory.room import in_room
 from syncblob.memory.state_machine import CONST, MUTABLE, Access, Head, Run, head_over, plan_access
 from syncblob.memory.windows import provide
-from syncblob.transfers import Copying, transfer
+from syncblob.transfers import Copying, open_logs, running_guards, transfer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -267,7 +267,9 @@ def upload(accelerator: Accelerator, contents: NDArray[np.uint8], reason: str) -
     nbytes = contents.nbytes
     call = in_turn, accelerator, accelerator.allocate, nbytes
     buffer = in_room(accelerator, reason, MemoryError, *call)
-    if nbytes:
+    if nbytes and (open_logs or running_guards.get()):
         copying = Copying(accelerator, reason, next_serial())
         transfer(copying, "upload", nbytes, 0, accelerator.upload, contents, buffer)
+    elif nbytes:
+        accelerator.upload(contents, buffer)
     return buffer

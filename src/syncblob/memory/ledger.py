@@ -198,7 +198,7 @@ class Ledger(Buffers):
     @property
     def aliased(self) -> bool:
         """Whether a writable alias of any side may be alive."""
-        return any(each.kind is not BORROW for each in list(self.loans.live))
+        return bool(self.loans.live) and any(x.kind is not BORROW for x in list(self.loans.live))
 
     def is_alone(self, side: int, start: int, stop: int) -> bool:
         """Tell whether a side is the only holder of a range. Of no elements, every side is."""

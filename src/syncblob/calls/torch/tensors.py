@@ -187,13 +187,14 @@ def loan_of(x: BlobCore, home: Home, reason: str) -> Loan | None:
     kept, layout = x.accessor_arrays[place], x.layout
     if kept is None or not kept.shortcut.readable:
         x.array_in(home, CONST, reason)
-        # Asks for the shortcut again.
-        x.keep_arrays(place, x.memory)
-        kept = x.accessor_arrays[place]
-    whole = x.memory.whole[x.memory.side_of(home)]
+        if kept is None or not kept.shortcut.readable:
+            # Asks for the shortcut again.
+            x.keep_arrays(place, x.memory)
+            kept = x.accessor_arrays[place]
     # Beside an alias, it may stay unreadable. Another thread may have replaced the buffer.
     if kept is None or not (
-        kept.shortcut.readable or (kept.shortcut.buffer is whole and whole is not None)
+        kept.shortcut.readable
+        or kept.shortcut.buffer is x.memory.whole[x.memory.side_of(home)] is not None
     ):
         return Loan(*tensor_over_memory(x.memory, layout, home, CONST, reason))
     loan: Loan | None = kept.tensor

@@ -73,11 +73,7 @@ def test_every_kind_of_alias_is_named():
     assert text.count("of the host side, created at") == 3
     assert "a NumPy alias of the host side" in text
     assert "a DLPack alias of the host side" in text
-    del kept
-    many = [torch.from_dlpack(blob.gpu) for _ in range(5)]
-    with pytest.warns(StaleAliasWarning, match="and 2 more"):
-        blob.mutable_cpu_data()
-    assert len(many) == 5
+    assert len(kept) == 3
 
 
 def test_the_line_is_the_users_also_through_library_wrappers():

@@ -161,15 +161,6 @@ def test_of_a_source_only_what_is_shown_is_read(simulated, dtype):
     assert blob.gpu_data().tolist() == values(dtype).tolist()
 
 
-def test_a_source_that_is_a_mere_function_is_called_once(simulated):
-    called = []
-    contents = values().reshape(-1).view(np.uint8)
-    blob = Blob.from_source((2, 3), "float32", lambda: called.append(1) or contents)
-    assert [blob.item(4), blob.data_at(0, 2), int(blob[1, 0])] == [4, 2, 3]
-    assert (called, blob.head, moved(simulated)) == ([1], NONE, (0, 0))
-    assert (blob.tolist(), called) == (values().tolist(), [1])
-
-
 def test_a_borrow_and_an_alias_of_the_other_side_stay_good(simulated):
     blob = blob_in(GPU)
     borrow, alias = blob.mutable_gpu_data(), np.asarray(blob.gpu)

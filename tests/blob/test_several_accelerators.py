@@ -10,7 +10,7 @@ from in_threads import in_threads
 
 import syncblob as xp
 from syncblob import Blob, Head, record_transfers, use_device
-from syncblob.devices import HOST, Side
+from syncblob.devices import Side
 from syncblob.memory.accesses import expose
 
 torch = pytest.importorskip("torch")
@@ -290,9 +290,3 @@ def test_two_threads_on_two_accelerators_lose_nothing():
 
     in_threads(partial(work, 0, A), partial(work, 1, B))
     assert blob.tolist() == [[199] * 1000] * 2
-
-
-def test_a_small_blob_of_the_host_asks_no_accelerator():
-    blob = at("cpu")
-    assert blob.memory.all_sides == (Side.HOST, Side.ACCELERATOR)
-    assert blob.memory.side_of(HOST) is Side.HOST

@@ -10,7 +10,7 @@ from made_blobs import HEADS, READS, filled
 from syncblob import Blob, Head, SyncedMemory, use_device
 from syncblob import simulated as simulated_device
 from syncblob._layout import Layout
-from syncblob.devices import CPU, HOST, Side
+from syncblob.devices import HOST, Side
 from syncblob.memory import Access
 from syncblob.memory.accesses import assume_unaliased, expose
 
@@ -61,21 +61,6 @@ def test_a_buffer_may_be_on_another_accelerator_than_that_of_the_device():
 
 
 # --- devices -------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("device", ["cpu", "cpu:0", CPU])
-def test_the_host_may_be_named_in_every_way(device):
-    memory = SyncedMemory(NBYTES, device=device)
-    assert (memory.device, memory.accelerator) == ("cpu", None)
-
-
-def test_a_memory_of_the_host_is_bound_to_the_accelerator_it_is_going_to_be_used_on():
-    memory = SyncedMemory(NBYTES, device="cpu")
-    memory.side_of(simulated_device(1))
-    memory.side_of(simulated_device(1))
-    assert memory.accelerator is simulated_device(1)
-    memory.mutable_gpu_data()
-    assert (memory.device, memory.device_home) == ("cpu", HOST)
 
 
 def test_accelerators_are_numbered_in_the_order_of_their_first_use():
@@ -185,14 +170,6 @@ def test_a_successor_is_for_the_same_device(device):
 # --- replacing a buffer --------------------------------------------------------------------------
 
 
-def test_an_array_that_is_given_binds_the_memory_to_the_current_accelerator():
-    memory = SyncedMemory(NBYTES, device="cpu")
-    with use_device("simulated:1"):
-        memory.set_gpu_data(counting())
-    assert (memory.accelerator, memory.device) == (simulated_device(1), "cpu")
-    assert memory.cpu_data().tolist() == VALUES
-
-
 def test_a_buffer_of_another_accelerator_is_adopted_there():
     memory = SyncedMemory(NBYTES, device="simulated:0")
     memory.mutable_cpu_data()[:] = 7
@@ -221,15 +198,6 @@ def test_adoption_leaves_the_device(side, device):
 
 
 # --- initial contents ----------------------------------------------------------------------------
-
-
-def test_a_source_of_something_else_is_refused_by_its_type():
-    memory = SyncedMemory(NBYTES, source=lambda: VALUES)
-    with pytest.raises(TypeError) as caught:
-        memory.cpu_data()
-    assert str(caught.value) == (
-        "expected a source of 64 bytes in a one-dimensional uint8 array, got list"
-    )
 
 
 @pytest.mark.parametrize(

@@ -221,13 +221,6 @@ def test_an_array_that_is_tracked_makes_aliases_of_the_other_side_stale():
     assert (memory.head, memory.history[-1].reason) == (Head.HEAD_AT_CPU, "track")
 
 
-def test_an_array_that_is_tracked_makes_its_side_the_newest():
-    memory = at_cpu()
-    memory.gpu_data()
-    memory.track(Side.HOST, Layout.raw(NBYTES), "track", "tracked", memory.cpu_data())
-    assert (memory.head, memory.history[-1].reason) == (Head.HEAD_AT_CPU, "track")
-
-
 def test_a_write_leaves_its_own_side_exposed():
     memory, layout = at_cpu(), Layout.raw(NBYTES)
     memory.gpu_data()

@@ -7,15 +7,13 @@ from typing import NamedTuple
 
 import pytest
 import tiers
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from syncblob import Head
 from syncblob.devices import Side
 from syncblob.memory.state_machine import Access, Run, Spans, head_over, plan_access
 
-# The map supports any number of sides; the state machine has two.
-SIDES = (1, 2, 4)
 NOBODY, HOST, DEVICE, BOTH = range(4)
 EXAMPLES = settings(max_examples=60)
 
@@ -126,14 +124,6 @@ def test_the_runs_of_a_range_are_cut_off_at_its_ends(drawn):
 
 
 @EXAMPLES
-@given(listings_with_a_range(), st.sampled_from(SIDES))
-def test_what_a_side_lacks_of_a_range(drawn, side):
-    listing, start, stop = drawn
-    lacking = [run for run in runs_of(listing[start:stop], start) if not run.holders & side]
-    assert spans_of(listing).lacking(start, stop, side) == lacking
-
-
-@EXAMPLES
 @given(listings_with_a_range(), st.data())
 def test_other_holders_in_a_range(drawn, data):
     listing, start, stop = drawn
@@ -145,15 +135,6 @@ def test_other_holders_in_a_range(drawn, data):
     require_canonical(after)
     assert after == spans_of([*listing[:start], *new, *listing[stop:]])
     assert spans == spans_of(listing), "a map never changes"
-
-
-@EXAMPLES
-@given(listings_with_a_range(), st.integers(0, 7))
-def test_the_same_holders_in_a_range(drawn, holders):
-    listing, start, stop = drawn
-    assume(start < stop)
-    after = spans_of(listing).put(start, stop, holders)
-    assert after == spans_of([*listing[:start], *[holders] * (stop - start), *listing[stop:]])
 
 
 @EXAMPLES

@@ -162,15 +162,6 @@ def test_async_gpu_push_is_an_error_elsewhere(head, device):
     assert device.controls.uploads == device.controls.allocations == 0
 
 
-def test_a_read_of_uninitialized_memory_leaves_the_other_side_to_copy_the_zeros(device):
-    memory, counts = SyncedMemory(NBYTES, device=device.name), device.controls
-    counts.reset_counts()
-    assert memory.gpu_data().tolist() == [0] * NBYTES
-    assert counts.host_allocations == 0
-    assert memory.cpu_data().tolist() == [0] * NBYTES
-    assert (memory.head, counts.downloads) == (S, 1)
-
-
 @pytest.mark.parametrize("adopt", ["set_cpu_data", "set_gpu_data"])
 def test_a_buffer_of_the_other_side_is_reused(adopt, device):
     memory, counts = memory_at(S, device), device.controls

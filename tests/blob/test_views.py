@@ -208,6 +208,15 @@ def test_an_assignment_that_cannot_be_supplied_changes_nothing(simulated):
     assert simulated.uploads == 1
 
 
+@pytest.mark.parametrize("device", DEVICES)
+def test_an_integer_that_does_not_fit_is_refused_and_changes_nothing(device):
+    blob = blob_of(numbers(3, dtype="int8"), device)
+    head = blob.head
+    with pytest.raises(OverflowError):
+        blob[0] = 300
+    assert (blob.head, blob.tolist()) == (head, [0, 1, 2])
+
+
 @pytest.mark.parametrize("number", [np.int64(300), np.float64("nan"), np.float32(300)], ids=repr)
 @pytest.mark.parametrize("device", DEVICES)
 def test_a_numpy_scalar_that_does_not_fit_is_refused_as_by_an_ndarray(device, number):

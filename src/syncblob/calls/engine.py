@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache, partial
 from keyword import iskeyword
-from operator import setitem
 from textwrap import indent
 from typing import TYPE_CHECKING, Any
 
@@ -23,12 +22,12 @@ from syncblob._dtypes import SCALAR_CLASSES, SUPPORTED
 from syncblob.blob.core import BlobCore, fresh
 from syncblob.calls.in_parts import compute_in_room
 from syncblob.calls.operands import is_leaf, shape_only
-from syncblob.calls.results import array_beside, end_write, give
+from syncblob.calls.results import array_beside, end_write, give, overwrite_by
 from syncblob.calls.tables import INDICES, Arguments, Key, Rules, keeps_dtype, split_keys
 from syncblob.devices import HOST, supervisors
 from syncblob.devices.host import LARGE
 from syncblob.interop.adopt import array_in
-from syncblob.memory import CONST, MUTABLE, OVERWRITE
+from syncblob.memory import CONST, MUTABLE
 from syncblob.memory.operations import line
 from syncblob.transfers import may_compute_directly
 
@@ -186,8 +185,7 @@ _WRITE_LATE = f"""
     if late:
         result = native({{call}})
         if result is None or result is a{{n}}:
-            side = {{x}}.memory.side_of(home)
-            {{x}}.memory.write(side, OVERWRITE, {{x}}.layout, name, setitem, ..., a{{n}})
+            overwrite_by({{x}}, a{{n}}, home, name)
 {indent(_RETURN, "    ")}
 """
 _STEPS = {

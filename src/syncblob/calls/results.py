@@ -45,10 +45,16 @@ def array_beside(x: Any, home: Home) -> Any:
     return home.empty(x.layout.shape, x.layout.dtype) if late else None
 
 
+def overwrite_by(x: Any, array: Any, home: Home, name: str) -> None:
+    """Overwrite a Blob by the contents of an array."""
+    memory = x.memory
+    memory.write(memory.side_of(home), OVERWRITE, x.layout, name, setitem, ..., array)
+
+
 def end_write(x: Any, home: Home, array: Any, name: str) -> None:
     """End a write if the other side was read, or the buffer has left the memory, meanwhile."""
     if not x.finish_write(home, name, array) and x.layout.shape == array.shape:
-        x.memory.write(x.memory.side_of(home), OVERWRITE, x.layout, name, setitem, ..., array)
+        overwrite_by(x, array, home, name)
 
 
 def overwrite(overwrites: Sequence[tuple[Any, ...]], home: Home, reason: str) -> None:

@@ -76,7 +76,7 @@ def _gather(ledger: Ledger, side: Side, home: Any, layout: Layout, reason: str) 
         reach = part.start, part.stop
         held = spans.common(*reach)
         origin = side if held & mine else ledger.nearest(side, held) if held else Side.HOST
-        if held and (origin is side or origin in [upload.side for upload in ledger.uploads]):
+        if held and (origin is side or ledger.awaits(origin)):
             ledger.finish_uploads(side, CONST, *reach)
         if not (held or source):
             home.zero(place)

@@ -211,7 +211,7 @@ class Ledger(Buffers):
         if (
             not (spans.common(start, stop) if uniform is None else uniform) & mine
             or self.watch is not None
-            or (self.uploads and side in [upload.side for upload in self.uploads])
+            or (self.uploads and self.awaits(side))
             or (open_logs and not self.is_use_noted(side))
         ):
             return _UNUSABLE
@@ -223,6 +223,10 @@ class Ledger(Buffers):
             or written
             or (self.source is not None and self.source.unwritten.any(start, stop))
         )
+
+    def awaits(self, side: int) -> bool:
+        """Whether a copy to a side is under way. Reads on the other side do not wait for it."""
+        return side in [upload.side for upload in self.uploads]
 
     # --- shortcuts -------------------------------------------------------------------------------
 

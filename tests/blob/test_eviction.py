@@ -403,6 +403,7 @@ def test_the_summary_has_sizes_names_holders_and_lines(two):
     assert lines == ["blob[...] = value", None, "blob[...] = value"]
     assert "512 B  Blob of 512 bytes; since" in str(summary)
     html = summary._repr_html_()
+    assert "<table><tr><th>device</th><th>bytes</th><th>Blob</th><th>since</th><th>kept by" in html
     assert "<td>simulated:7</td><td>512 B</td><td>Blob of 512 bytes</td><td>" in html
     assert html.count("<td></td>") == 3
     assert "<td>Blob &#x27;&lt;one&gt;&#x27; of 256 bytes</td>" in html

@@ -2,8 +2,7 @@
 
 Each mutant is one small change of the source that should make a test fail; those that survive are
 listed. By default, all mutants of the files that keep the two sides in step are tried, and with
-``--sample`` a random sample of those of other folders. None in place of a truth value, a side, an
-access or a reason is not tried: it is an error of types, which mypy finds.
+``--sample`` a random sample of those of other folders. What mypy rejects does not survive.
 
 ``pyproject.toml`` sets what is mutated by default and which tests run. This works in a temporary
 copy of the project. The tests are collected once. A process is forked for each mutant, and first
@@ -15,8 +14,8 @@ from __future__ import annotations
 import argparse
 import os
 import random
-import re
 import shutil
+import subprocess
 import sys
 import tempfile
 from collections import Counter
@@ -53,9 +52,6 @@ SAMPLE_TESTS = """
     tests/aliases/test_conflicts.py tests/aliases/test_kept_arrays.py
     tests/aliases/test_leases.py tests/devices/test_cuda.py tests/distributed/test_shared_parts.py
     """.split()
-
-# What no caller may replace by None; mypy checks it.
-TYPED = re.compile(r"\b(?:True|False|CONST|MUTABLE|OVERWRITE|Side\.[A-Z]\w*|side|reason)\b")
 
 
 def without_its_call(statement: libcst.Expr) -> Iterator[libcst.Expr]:
@@ -156,19 +152,16 @@ def not_to_run(mutants: Sequence[Any], options: argparse.Namespace) -> dict[str,
     names = sorted(mutant for _, mutant, _ in mutants)
     count = min(options.sample or len(names), len(names))
     sample = set(random.Random(0).sample(names, count))  # noqa: S311  # no secret
-    return {
-        name: SKIPPED
-        for name in names
-        if name not in sample or is_error_of_types(*changed_lines(name))
-    }
+    return {name: SKIPPED for name in names if name not in sample}
 
 
-def is_error_of_types(before: str, after: str) -> bool:
-    """Tell whether a mutant only has None in place of what must not be None."""
-    return any(
-        after == before[: found.start()] + "None" + before[found.end() :]
-        for found in TYPED.finditer(before)
-    )
+def is_rejected(mutant: str) -> bool:
+    """Tell whether mypy, which finds no error in the source, finds one with a mutant."""
+    change, diff = ["patch", "--quiet", "--strip=0"], f"{get_diff_for_mutant(mutant)}\n"
+    subprocess.run(change, input=diff, text=True, check=True)
+    errors = subprocess.run(["mypy"], capture_output=True, check=False).returncode
+    subprocess.run([*change, "--reverse"], input=diff, text=True, check=True)
+    return errors != 0
 
 
 def changed_lines(mutant: str) -> tuple[str, str]:
@@ -198,13 +191,14 @@ def main() -> int:
         os.chdir(folder)
         run_mutmut(options)
         mutants, _ = collect_source_file_mutation_data(mutant_names=[])
+        subprocess.run(["mypy"], check=True)
         total: Counter[str] = Counter()
         alive: Counter[str] = Counter()
         for data, mutant, code in mutants:
             if code != SKIPPED:
                 path, status = Path(data.path).as_posix(), status_by_exit_code[code]
                 total[path] += 1
-                if status not in DEAD:
+                if status not in DEAD and not is_rejected(mutant):
                     alive[path] += 1
                     name, owner = orig_function_and_class_names_from_key(mutant)
                     before, after = changed_lines(mutant)

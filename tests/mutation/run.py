@@ -34,17 +34,13 @@ from mutmut.runners.harness import PytestRunner
 from mutmut.state import state
 from mutmut.stats import status_by_exit_code
 from mutmut.utils.file_utils import change_cwd
-from mutmut.utils.format_utils import (
-    mangled_name_from_mutant_name,
-    orig_function_and_class_names_from_key,
-)
+from mutmut.utils.format_utils import mangled_name_from_mutant_name
 from mutmut.workers.isolation import ForkServerRunner
 
 PROJECT = Path(__file__).resolve().parents[2]
 DEAD = {"killed", "timeout", "segfault"}
 # pytest's exit codes if all tests passed, and if some failed; mutmut's of a mutant not run.
 SURVIVED, KILLED, SKIPPED = 0, 1, 34
-GENERATED = "# type: ignore # mutmut generated"
 # The tests of samples: of NumPy's and PyTorch's functions, protocols, and what these share.
 SAMPLE_TESTS = """
     tests/numpy_functions tests/torch_functions tests/interop tests/test_guards.py
@@ -131,13 +127,13 @@ def run_mutmut(options: argparse.Namespace) -> None:
     mutators.mutation_operators.append((libcst.Expr, without_its_call))
 
     def chosen(*, mutant_names: Sequence[str]) -> Any:
-        """Return all mutants as mutmut finds them, with the exit codes of those not to run."""
+        """Return all mutants as mutmut finds them, with the exit code of those not to run."""
         mutants, by_path = collect_source_file_mutation_data(mutant_names=mutant_names)
         left_out = not_to_run(mutants, options)
         found = []
         for data, mutant, code in mutants:
             if code is None and mutant in left_out:
-                data.exit_code_by_key[mutant] = left_out[mutant]
+                data.exit_code_by_key[mutant] = SKIPPED
             found.append((data, mutant, data.exit_code_by_key[mutant]))
         return found, by_path
 
@@ -147,12 +143,11 @@ def run_mutmut(options: argparse.Namespace) -> None:
     cli(["run", "--max-children", "1"], standalone_mode=False)
 
 
-def not_to_run(mutants: Sequence[Any], options: argparse.Namespace) -> dict[str, int]:
-    """Return the exit codes of mutants that are not run."""
+def not_to_run(mutants: Sequence[Any], options: argparse.Namespace) -> set[str]:
+    """Return the mutants that are not run."""
     names = sorted(mutant for _, mutant, _ in mutants)
     count = min(options.sample or len(names), len(names))
-    sample = set(random.Random(0).sample(names, count))  # noqa: S311  # no secret
-    return {name: SKIPPED for name in names if name not in sample}
+    return {*names} - {*random.Random(0).sample(names, count)}  # noqa: S311  # no secret
 
 
 def is_rejected(mutant: str) -> bool:
@@ -162,15 +157,6 @@ def is_rejected(mutant: str) -> bool:
     errors = subprocess.run(["mypy"], capture_output=True, check=False).returncode
     subprocess.run([*change, "--reverse"], input=diff, text=True, check=True)
     return errors != 0
-
-
-def changed_lines(mutant: str) -> tuple[str, str]:
-    """Return the lines that a mutant changes, before and after."""
-    lines = [line.replace(GENERATED, "") for line in get_diff_for_mutant(mutant).splitlines()[2:]]
-    before, after = (
-        "\n".join(line[1:].strip() for line in lines if line[:1] == sign) for sign in "-+"
-    )
-    return before, after
 
 
 def parsed() -> argparse.Namespace:
@@ -200,10 +186,7 @@ def main() -> int:
                 total[path] += 1
                 if status not in DEAD and not is_rejected(mutant):
                     alive[path] += 1
-                    name, owner = orig_function_and_class_names_from_key(mutant)
-                    before, after = changed_lines(mutant)
-                    place = f"{path}, {f'{owner}.' if owner else ''}{name}"
-                    print(f"{status}: {place}\n- {before}\n+ {after}")
+                    print(f"{status}: {mutant}\n{get_diff_for_mutant(mutant)}")
         os.chdir(PROJECT)
     for path, count in sorted(total.items()):
         print(f"{path}: {count} mutants, {count - alive[path]} killed, {alive[path]} survived")

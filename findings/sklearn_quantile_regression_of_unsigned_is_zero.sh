@@ -2,7 +2,7 @@
 # QuantileRegressor of scikit-learn 1.9 negates the features and puts ones and minus ones beside them in their own
 # dtype, to state a linear program. In unsigned integers, such as the pixels of images or counts, the minus signs wrap
 # around, and the program is another one. The solver reports success, so there is no warning: all coefficients are 0,
-# and so is each prediction. 26 other regressors give the same for these features as for floats. One would have
+# and so is each prediction. 25 other regressors give the same for these features as for floats. One would have
 # expected that here, since fit documents any array-like. It matters since a model without use is a usual outcome.
 # Convert the features to float64 before.
 #

@@ -2,8 +2,8 @@
 # soundfile 0.14 takes an array in the other byte order for one in native order, without a word, in write and as the
 # `out` of read. Such samples come from AIFF, AU, FITS and NetCDF files, which are big-endian, and from network streams.
 # scipy.io.wavfile converts them, and soundfile itself refuses dtypes that it does not know. One would have expected
-# the samples, or an error. It matters since a recording becomes noise at full volume, or, if it has big-endian floats,
-# nearly silent. Convert it by array.astype(array.dtype.newbyteorder("=")) before.
+# the samples, or an error. It matters since a recording becomes noise. Convert it by
+# array.astype(array.dtype.newbyteorder("=")) before.
 #
 # Seen: [100, -200, 300, -400] of big-endian int16 is read as [25600, 14591, 11265, 28926] from a WAV file, and from
 # an AIFF file, which is big-endian itself. [0.5, -0.25] of big-endian float32 becomes [8.8e-44, 4.6e-41].

@@ -232,7 +232,8 @@ class BlobCore:
             return blob
         # The array is a dummy, or another thread or a signal handler has replaced it. The elements
         # have the same offsets in the memory.
-        layout = (HOST if isinstance(array, np.ndarray) else home).layout(view, array)
+        of = HOST if isinstance(array, np.ndarray) else home
+        layout = of.layout(view, of.address(array))
         offset = self.layout.offset + layout.offset
         layout = Layout(layout.shape, layout.dtype, layout.strides, offset)
         if layout.stop > self.layout.stop:

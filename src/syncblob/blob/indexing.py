@@ -14,12 +14,12 @@ from syncblob.arrays.native import array_of_tensor, native_array
 from syncblob.blob.core import NO_MEMORY, AnyBlob, BlobCore, fresh, making
 from syncblob.blob.indexing_without_numpy import selection
 from syncblob.blob.scalars import indexable
-from syncblob.calls.results import give, write_by
+from syncblob.calls.results import give, overwrite_elements, write_by
 from syncblob.calls.tables import Rules
 from syncblob.devices import HOST, home_of, supervisors
 from syncblob.devices.base import is_on_device
 from syncblob.interop.adopt import array_in
-from syncblob.memory import CONST, FRESH, OVERWRITE, acquire, compute, from_the_start
+from syncblob.memory import CONST, FRESH, compute, from_the_start
 from syncblob.transfers import require_device
 
 if TYPE_CHECKING:
@@ -230,7 +230,12 @@ def _set_in_one_step(blob: BlobCore, full: Any, new: Any) -> None:
     direct = home.plain and not supervisors
     # NumPy checks the index.
     target = array[full] if direct and array is not None else None
-    layout = whole if full is _EVERYTHING else whole.derive(lambda a: a[full])
+    if full is _EVERYTHING:
+        layout = whole
+    elif target is None or over is None:
+        layout = whole.derive(lambda a: a[full])
+    else:
+        layout = over.layout(home, target)
     if getattr(new, "shape", ()):
         _require_broadcast(tuple(new.shape), layout.shape)
     elif (type(new) is not int or abs(new) > _EXACT or layout.dtype.kind not in "fc") and (
@@ -241,20 +246,7 @@ def _set_in_one_step(blob: BlobCore, full: Any, new: Any) -> None:
     untouched = full is _EVERYTHING and blob.known_memory is NO_MEMORY and home is HOST
     if untouched and direct and _fill(blob, new):
         return
-    memory, side = blob.memory, blob.side
-    if not direct:
-        memory.write(side, OVERWRITE, layout, "__setitem__", operator.setitem, ..., new)
-        return
-
-    def fill(buffer: Any, written: Any) -> None:
-        into = target
-        if into is None or buffer is not over:
-            into = buffer.view(home, layout, writable=True, own=True)
-        # No call comes between the write and the note, so that no signal handler can.
-        into[...] = new
-        written.done = True
-
-    acquire(memory, side, OVERWRITE, layout, "__setitem__", fill)
+    overwrite_elements(blob, layout, "__setitem__", new, target, over)
 
 
 # --- keys ----------------------------------------------------------------------------------------

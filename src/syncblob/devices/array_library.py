@@ -126,12 +126,8 @@ class LibraryHome(Accelerator):
         return False
 
     def overlap(self, array: Any, buffer: Any) -> bool:
-        layout = self.layout(array, buffer)
+        layout = self.layout(array, self.address(buffer))
         return layout.start < buffer.nbytes and layout.stop > 0
-
-    def layout(self, array: Any, buffer: Any) -> Layout:
-        offset = self.address(array) - self.address(buffer) if array.size else 0
-        return Layout(tuple(array.shape), array.dtype, self.strides(array), offset)
 
     def _into(
         self, out: Any, where: Any, function: Callable[..., Any], *args: Any, **keywords: Any

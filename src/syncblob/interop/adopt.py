@@ -51,8 +51,10 @@ def adopt(
         array = compute(home, home.astype, array, target)
         owned = True
     base = _dense_base(array, home)
-    own = base is array
-    layout = Layout(tuple(array.shape), array.dtype) if own else home.layout(array, base)
+    if base is array:
+        layout = Layout(tuple(array.shape), array.dtype)
+    else:
+        layout = home.layout(array, home.address(base))
     memory = SyncedMemory.adopting(home.wrap(base), accelerator=backend, device=device)
     if not owned:
         expose(memory, memory.side_of(home))

@@ -12,7 +12,6 @@ from __future__ import annotations
 from functools import lru_cache, reduce
 from itertools import chain
 from operator import and_
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -60,7 +59,10 @@ MAX_SPANS = 1024
 """An access that would leave more spans than this is widened to the whole memory, if it can be."""
 
 
-_new = tuple.__new__
+class _Written:
+    """Whether the contents of a change have been written."""
+
+    done: bool = False
 
 
 class Change(NamedTuple):
@@ -169,14 +171,20 @@ def _join(
 
 
 @lru_cache(maxsize=512)
-def _plan_whole(nbytes: int, held: int, side: Side, access: Access) -> Change:
-    """Plan an access of everything, as `plan` does, of which two sides hold the same bytes."""
+def _plan_uniform(  # noqa: PLR0913, PLR0917  # what such a change depends on
+    nbytes: int, held: int, side: Side, access: Access, start: int, stop: int
+) -> Change:
+    """Plan an access, as `plan` does, if two sides hold the same bytes, and it has a buffer."""
     brings, holders = TABLE[held][COLUMNS[side] + access]
-    before, after = Spans.whole(nbytes, held), Spans.whole(nbytes, holders)
-    pieces = (Run(0, nbytes, held),) if brings is COPY else ()
+    before = Spans.whole(nbytes, held)
+    after = before.put(start, stop, holders)
+    rest = side is Side.HOST and nbytes <= SMALL
+    piece = Run(0, nbytes, held) if rest else Run(start, stop, held)
+    pieces = (piece,) if brings is COPY else ()
     others, zeroed = ~(1 << side), brings is INITIAL
     stale = 0 if access is CONST else others
-    return Change(side, before, after, 0, nbytes, pieces, others, (), stale, zeroed, counted=True)
+    change = side, before, after, start, stop, pieces, others, (), stale, zeroed
+    return Change(*change, counted=True)
 
 
 def _with_rest(before: Spans, pieces: Sequence[Run], after: Spans) -> tuple[Sequence[Run], Spans]:
@@ -215,8 +223,8 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0917  # the steps of every chang
     """
     revoked: list[Loan] = []
     change: Change | None = None
-    written: Any = fill and SimpleNamespace(done=False)
-    done, last = False, None
+    written: Any = fill and _Written()
+    done, fields = False, None
     try:
         # Accesses that interrupt this on the same thread are refused from now on.
         ledger.moving = True
@@ -230,8 +238,11 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0917  # the steps of every chang
             ledger.finish_uploads(side, access, start, stop)
         spans, rare = ledger.spans, ledger.loans.live or ledger.source or ledger.shared
         plain = planner is plan and not rare and len(ledger.homes) <= len(PAIR)
-        if plain and spans.uniform is not None and stop - start == spans.nbytes > 0:
-            change = _plan_whole(spans.nbytes, spans.uniform, side, access)
+        held, nbytes = spans.uniform, spans.nbytes
+        if (plain and held is not None and start < stop) and (
+            stop - start == nbytes or (held and ledger.whole[side] is not None)
+        ):
+            change = _plan_uniform(nbytes, held, side, access, start, stop)
         else:
             change = planner(ledger, side, access, start, stop, argument)
         side, before, after, start, stop, pieces, _, lost, _, zeroed, counted = change[:11]
@@ -249,8 +260,9 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0917  # the steps of every chang
         if reason and (copied or after is not before or change.between is not None):
             # Two more frames are ours: this function and its caller.
             fields = (reason, before, after, copied, start, stop, *user_instruction(3))
-            ledger.noted, last = (*ledger.noted[OLDEST:], *fields), _new(Transition, fields)
+            ledger.noted = ledger.noted[OLDEST:] + fields
         if ledger.loans.live or ledger.source or ledger.watch or change.between is not None:
+            last = fields and Transition(*fields)
             user = _clean_up(ledger, change, revoked, last) and user
         if after.uniform is not None and ledger.last_used and user and not ledger.uploads:
             # As `Ledger.shortcut`, so that the next access need not ask.

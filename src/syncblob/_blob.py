@@ -681,9 +681,13 @@ class Blob(Operators, Views, Replacements, CaffeMath, Creation):
             loans = memory.own_loans() if memory.loans is NO_LOANS else memory.loans
             loans.lend(array, "DLPack", side, start, stop, user_instruction())
             if kept.shortcut.writable and memory.loans is loans:
-                if home is HOST:
-                    return array.__dlpack__(max_version=max_version)
-                capsule = home.capsule(array, stream=stream, max_version=max_version)
+                if not home.native:
+                    capsule = home.capsule(array, stream=stream, max_version=max_version)
+                else:
+                    # The same, without a call.
+                    capsule = array.__dlpack__(max_version=max_version)
+                    if home is HOST:
+                        return capsule
                 return dlpack_capsules.edit(capsule, device=home.dlpack_device)
         capsule = export_dlpack.export(
             self.memory,
@@ -714,9 +718,10 @@ class Blob(Operators, Views, Replacements, CaffeMath, Creation):
         # Libraries treat every object with this interface as an array on a CUDA device.
         home: Any = self.home
         if home.native or home.protocol != export_cuda.CUDA:
-            raise AttributeError(  # what hasattr() expects of a missing protocol
-                f"{export_cuda.CUDA}: operations of this Blob run on {home.device!s}; blob.gpu "
-                'and blob.on("cuda:0") have it, and cupy.asarray(blob) needs none'
+            # What hasattr() expects of a missing protocol. To name the device would take longer.
+            raise AttributeError(
+                "__cuda_array_interface__: operations of this Blob do not run on a CUDA device; "
+                'blob.gpu and blob.on("cuda:0") have it, and cupy.asarray(blob) needs none'
             )
 
         def array(access: Access) -> Any:

@@ -401,7 +401,8 @@ def _value_on(blob: BlobCore, value: Any, shape: tuple[int, ...] | None) -> Any:
     elif isinstance(value, (int, float, complex)):
         return np.array(value, dtype=blob.dtype)[()]
     if not isinstance(value, BlobCore):
-        value = native_array(value)[0]
+        tensor = array_of_tensor(value)
+        value = native_array(value)[0] if tensor is None else tensor
         if value.dtype not in SUPPORTED:
             as_dtype(value.dtype.newbyteorder("="))
     if value.dtype.kind == "c" and blob.dtype.kind != "c":

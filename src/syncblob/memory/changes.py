@@ -172,13 +172,13 @@ def _join(
 
 @lru_cache(maxsize=512)
 def _plan_uniform(  # noqa: PLR0913, PLR0917  # what such a change depends on
-    nbytes: int, held: int, side: Side, access: Access, start: int, stop: int
+    nbytes: int, held: int, side: Side, access: Access, start: int, stop: int, small: int
 ) -> Change:
     """Plan an access, as `plan` does, if two sides hold the same bytes, and it has a buffer."""
     brings, holders = TABLE[held][COLUMNS[side] + access]
     before = Spans.whole(nbytes, held)
     after = before.put(start, stop, holders)
-    rest = side is Side.HOST and nbytes <= SMALL
+    rest = side is Side.HOST and nbytes <= small
     piece = Run(0, nbytes, held) if rest else Run(start, stop, held)
     pieces = (piece,) if brings is COPY else ()
     others, zeroed = ~(1 << side), brings is INITIAL
@@ -242,7 +242,7 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0917  # the steps of every chang
         if (plain and held is not None and start < stop) and (
             stop - start == nbytes or (held and ledger.whole[side] is not None)
         ):
-            change = _plan_uniform(nbytes, held, side, access, start, stop)
+            change = _plan_uniform(nbytes, held, side, access, start, stop, SMALL)
         else:
             change = planner(ledger, side, access, start, stop, argument)
         side, before, after, start, stop, pieces, _, lost, _, zeroed, counted = change[:11]

@@ -10,13 +10,13 @@ import numpy as np
 
 from syncblob._dtypes import SUPPORTED, is_supported
 from syncblob.arrays.foreign import is_array
-from syncblob.blob.core import BlobCore, fresh, making
+from syncblob.blob.core import BlobCore, fresh
 from syncblob.blob.scalars import element
 from syncblob.calls.nested import rebuilt
 from syncblob.calls.operands import blob_over
 from syncblob.devices import HOST, Side, supervisors
 from syncblob.interop.adopt import can_adopt
-from syncblob.memory import MUTABLE, OVERWRITE, acquire, compute, has_written
+from syncblob.memory import MUTABLE, OVERWRITE, compute, has_written
 
 if TYPE_CHECKING:
     from syncblob._layout import Layout
@@ -43,37 +43,6 @@ def array_beside(x: Any, home: Home) -> Any:
     """Return an array for new contents that are stored later; None if another way is needed."""
     late, layout = home.plain and not supervisors and forgets_newest(x, x.side), x.layout
     return home.empty(layout.shape, layout.dtype) if late else None
-
-
-def overwrite_by(x: Any, new: Any, name: str) -> None:
-    """Overwrite a Blob by an array of its home."""
-    with making.held:
-        # Together, because another thread may replace them.
-        array, over, layout = x.raw_array, x.shortcut.buffer, x.known_layout
-    overwrite_elements(x, layout or x.layout, name, new, array, over)
-
-
-def overwrite_elements(
-    x: Any, layout: Layout, name: str, new: Any, target: Any, over: Any
-) -> None:
-    """Overwrite elements of a Blob in one step, by an array of its home or a number.
-
-    `target` is an array of these elements over a window, or None.
-    """
-    home, memory, side = x.home, x.memory, x.side
-    if supervisors or not home.plain:
-        memory.write(side, OVERWRITE, layout, name, setitem, ..., new)
-        return
-
-    def fill(buffer: Any, written: Any) -> None:
-        into = target
-        if into is None or buffer is not over:
-            into = buffer.view(home, layout, writable=True, own=True)
-        # No call comes between the write and the note, so that no signal handler can.
-        into[...] = new
-        written.done = True
-
-    acquire(memory, side, OVERWRITE, layout, name, fill)
 
 
 def end_write(x: Any, home: Home, array: Any, name: str) -> None:

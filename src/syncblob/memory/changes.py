@@ -59,12 +59,6 @@ MAX_SPANS = 1024
 """An access that would leave more spans than this is widened to the whole memory, if it can be."""
 
 
-class _Written:
-    """Whether the contents of a change have been written."""
-
-    done: bool = False
-
-
 class Change(NamedTuple):
     """A change of the state of a memory, as planned."""
 
@@ -219,11 +213,11 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0917  # the steps of every chang
     The planner gets the ledger, side, access, start, stop and `argument`, when nothing else can
     change the state any more. `reason` is the name of the access for the log and the history; empty
     if the history does not have such changes. `fill` writes into the window, its first argument,
-    and sets `done` of its second, with no signal handler in between.
+    and sets the item of its second, with no signal handler in between.
     """
     revoked: list[Loan] = []
     change: Change | None = None
-    written: Any = fill and _Written()
+    written = [False]
     done, fields = False, None
     try:
         # Accesses that interrupt this on the same thread are refused from now on.
@@ -357,7 +351,7 @@ def _exchange(
 
 
 def _fill(
-    ledger: Ledger, change: Change, window: Any, fill: Callable[..., None], written: Any
+    ledger: Ledger, change: Change, window: Any, fill: Callable[..., None], written: list[bool]
 ) -> None:
     """Write into a window, of which other sides may hold bytes: perhaps only in part."""
     before, mine = change.before, 1 << change.side
@@ -383,9 +377,11 @@ def _clean_up(ledger: Ledger, change: Change, revoked: list[Loan], last: Transit
     return not (rare or ledger.aliased)
 
 
-def _undo(ledger: Ledger, change: Change | None, revoked: list[Loan], written: Any) -> None:
+def _undo(
+    ledger: Ledger, change: Change | None, revoked: list[Loan], written: list[bool]
+) -> None:
     """Undo what a change that failed has prepared, unless its contents have been written."""
-    if written and written.done and change is not None:
+    if written[0] and change is not None:
         # An interrupt came right after the write. The parts that this side held before have the
         # new contents already, so the whole range must have them.
         ledger.spans = change.after

@@ -716,10 +716,9 @@ class Blob(Operators, Views, Replacements, CaffeMath, Creation):
         # Libraries treat every object with this interface as an array on a CUDA device.
         home: Any = self.home
         if home.native or home.protocol != export_cuda.CUDA:
-            # What hasattr() expects of a missing protocol. To name the device would take longer.
-            raise AttributeError(
-                "__cuda_array_interface__: operations of this Blob do not run on a CUDA device; "
-                'blob.gpu and blob.on("cuda:0") have it, and cupy.asarray(blob) needs none'
+            raise AttributeError(  # what hasattr() expects of a missing protocol
+                f"{export_cuda.CUDA}: operations of this Blob run on {home.device!s}; blob.gpu "
+                'and blob.on("cuda:0") have it, and cupy.asarray(blob) needs none'
             )
 
         def array(access: Access) -> Any:

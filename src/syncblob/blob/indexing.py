@@ -221,9 +221,7 @@ def _fill(blob: BlobCore, value: Any) -> bool:
     return True
 
 
-def set_in_one_step(
-    blob: BlobCore, full: Any, new: Any, reason: str = "__setitem__"
-) -> None:
+def set_in_one_step(blob: BlobCore, full: Any, new: Any, reason: str = "__setitem__") -> None:
     """Assign to some elements of a Blob, which become that side's alone; the others keep heads.
 
     `new` is a number, or an array of the Blob's home and dtype.
@@ -262,7 +260,7 @@ def set_in_one_step(
             into = buffer.view(home, layout, writable=True, own=True)
         # No call comes between the write and the note, so that no signal handler can.
         into[...] = new
-        written[0] = True
+        written[0] = 1
 
     acquire(memory, side, OVERWRITE, layout, reason, fill)
 
@@ -293,7 +291,7 @@ def _full_index(key: Any) -> Any:
 
 def _plain(key: Any) -> tuple[Any, ...]:
     """Return an index as a tuple of integers, slices, None, Ellipsis, Blobs, arrays and lists."""
-    return tuple([_entry(x) for x in (key if isinstance(key, tuple) else (key,))])
+    return tuple(map(_entry, key if isinstance(key, tuple) else (key,)))
 
 
 def _entry(x: Any) -> Any:

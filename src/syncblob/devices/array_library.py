@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from syncblob._layout import Layout
 from syncblob.devices.base import Accelerator
 
 # Functions that make an array without being given one.

@@ -172,13 +172,11 @@ def _plan_uniform(  # noqa: PLR0913, PLR0917  # what such a change depends on
     brings, holders = TABLE[held][COLUMNS[side] + access]
     before = Spans.whole(nbytes, held)
     after = before.put(start, stop, holders)
-    rest = side is Side.HOST and nbytes <= small
-    piece = Run(0, nbytes, held) if rest else Run(start, stop, held)
-    pieces = (piece,) if brings is COPY else ()
+    low, high = (0, nbytes) if side is Side.HOST and nbytes <= small else (start, stop)
+    pieces = (Run(low, high, held),) if brings is COPY else ()
     others, zeroed = ~(1 << side), brings is INITIAL
     stale = 0 if access is CONST else others
-    change = side, before, after, start, stop, pieces, others, (), stale, zeroed
-    return Change(*change, counted=True)
+    return Change(side, before, after, start, stop, pieces, others, (), stale, zeroed, counted=True)
 
 
 def _with_rest(before: Spans, pieces: Sequence[Run], after: Spans) -> tuple[Sequence[Run], Spans]:
@@ -217,7 +215,7 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0917  # the steps of every chang
     """
     revoked: list[Loan] = []
     change: Change | None = None
-    written = [False]
+    written = [0]
     done, fields = False, None
     try:
         # Accesses that interrupt this on the same thread are refused from now on.
@@ -232,11 +230,10 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0917  # the steps of every chang
             ledger.finish_uploads(side, access, start, stop)
         spans, rare = ledger.spans, ledger.loans.live or ledger.source or ledger.shared
         plain = planner is plan and not rare and len(ledger.homes) <= len(PAIR)
-        held, nbytes = spans.uniform, spans.nbytes
-        if (plain and held is not None and start < stop) and (
-            stop - start == nbytes or (held and ledger.whole[side] is not None)
+        if (plain and spans.uniform is not None and start < stop) and (
+            stop - start == spans.nbytes or (spans.uniform and ledger.whole[side] is not None)
         ):
-            change = _plan_uniform(nbytes, held, side, access, start, stop, SMALL)
+            change = _plan_uniform(spans.nbytes, spans.uniform, side, access, start, stop, SMALL)
         else:
             change = planner(ledger, side, access, start, stop, argument)
         side, before, after, start, stop, pieces, _, lost, _, zeroed, counted = change[:11]
@@ -256,8 +253,7 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0917  # the steps of every chang
             fields = (reason, before, after, copied, start, stop, *user_instruction(3))
             ledger.noted = ledger.noted[OLDEST:] + fields
         if ledger.loans.live or ledger.source or ledger.watch or change.between is not None:
-            last = fields and Transition(*fields)
-            user = _clean_up(ledger, change, revoked, last) and user
+            user = _clean_up(ledger, change, revoked, fields and Transition(*fields)) and user
         if after.uniform is not None and ledger.last_used and user and not ledger.uploads:
             # As `Ledger.shortcut`, so that the next access need not ask.
             ledger.last_search = searches[0]
@@ -351,7 +347,7 @@ def _exchange(
 
 
 def _fill(
-    ledger: Ledger, change: Change, window: Any, fill: Callable[..., None], written: list[bool]
+    ledger: Ledger, change: Change, window: Any, fill: Callable[..., None], written: list[int]
 ) -> None:
     """Write into a window, of which other sides may hold bytes: perhaps only in part."""
     before, mine = change.before, 1 << change.side
@@ -377,9 +373,7 @@ def _clean_up(ledger: Ledger, change: Change, revoked: list[Loan], last: Transit
     return not (rare or ledger.aliased)
 
 
-def _undo(
-    ledger: Ledger, change: Change | None, revoked: list[Loan], written: list[bool]
-) -> None:
+def _undo(ledger: Ledger, change: Change | None, revoked: list[Loan], written: list[int]) -> None:
     """Undo what a change that failed has prepared, unless its contents have been written."""
     if written[0] and change is not None:
         # An interrupt came right after the write. The parts that this side held before have the

@@ -222,10 +222,7 @@ def _fill(blob: BlobCore, value: Any) -> bool:
 
 
 def set_in_one_step(blob: BlobCore, full: Any, new: Any, reason: str = "__setitem__") -> None:
-    """Assign to some elements of a Blob, which become that side's alone; the others keep heads.
-
-    `new` is a number, or an array of the Blob's home and dtype.
-    """
+    """Assign to some elements of a Blob, which become that side's alone; the others keep heads."""
     home, whole = blob.home, blob.known_layout or blob.layout
     with making.held:
         # Together, because another thread may replace both.
@@ -233,12 +230,10 @@ def set_in_one_step(blob: BlobCore, full: Any, new: Any, reason: str = "__setite
     direct = home.plain and not supervisors
     # NumPy checks the index.
     target = array[full] if direct and array is not None else None
-    if full is EVERYTHING:
-        layout = whole
-    elif target is None or over is None:
-        layout = whole.derive(lambda a: a[full])
-    else:
-        layout = over.layout(home, target)
+    layout = whole
+    if full is not EVERYTHING:
+        known = target is not None and over is not None
+        layout = over.layout(home, target) if known else whole.derive(lambda a: a[full])
     if getattr(new, "shape", ()):
         _require_broadcast(tuple(new.shape), layout.shape)
     elif (type(new) is not int or abs(new) > _EXACT or layout.dtype.kind not in "fc") and (

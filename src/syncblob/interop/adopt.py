@@ -82,7 +82,7 @@ def array_in(home: Any, array: Any, reason: str) -> Any:
         # Its owner may write again when the call has returned.
         home.end_next()
     if not home.native:
-        return home.own_view(buffer, Layout.of_array(dense), writable=False)
+        return home.own_view(buffer, Layout(dense.shape, native), writable=False)
     # In fewer steps.
     uploaded = buffer.view(native).reshape(dense.shape)
     uploaded.flags.writeable = False

@@ -14,12 +14,12 @@ from syncblob.arrays.native import array_of_tensor, native_array
 from syncblob.blob.core import NO_MEMORY, AnyBlob, BlobCore, fresh, making
 from syncblob.blob.indexing_without_numpy import selection
 from syncblob.blob.scalars import indexable
-from syncblob.calls.results import give, write_by
+from syncblob.calls.results import give, overwrite_by, write_by
 from syncblob.calls.tables import Rules
 from syncblob.devices import HOST, home_of, supervisors
 from syncblob.devices.base import is_on_device
 from syncblob.interop.adopt import array_in
-from syncblob.memory import CONST, FRESH, OVERWRITE, acquire, compute, from_the_start
+from syncblob.memory import CONST, FRESH, compute, from_the_start
 from syncblob.transfers import require_device
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _GETITEM = Rules("__getitem__", operator.getitem, operator.getitem)
 
 # The index of all elements.
-EVERYTHING = (Ellipsis,)
+_EVERYTHING = (Ellipsis,)
 
 # The types of numbers that NumPy assigns as they are.
 _NUMBERS = frozenset({bool, int, float, *(dtype.type for dtype in SUPPORTED if dtype.kind != "c")})
@@ -93,7 +93,7 @@ def set_item(blob: BlobCore, key: Any, value: Any) -> None:
         blob.require_writable("assignment")
     if supervisors:
         require_device(blob.device, "__setitem__")
-    full = EVERYTHING if key is Ellipsis else _full_index(key)
+    full = _EVERYTHING if key is Ellipsis else _full_index(key)
     if full is None:
         index = _index_at_hand(blob.home, key) if blob.home.plain and not supervisors else None
         if index is None:
@@ -107,7 +107,7 @@ def set_item(blob: BlobCore, key: Any, value: Any) -> None:
     if new is not None and _set_in_place(blob, full, new):
         return
     if number:
-        set_in_one_step(blob, full, value)
+        _set_in_one_step(blob, full, value)
     elif blob.home.plain and not supervisors:
         _bring_and_set(blob, full, value)
     else:
@@ -116,7 +116,7 @@ def set_item(blob: BlobCore, key: Any, value: Any) -> None:
 
 def _bring_and_set(blob: BlobCore, full: Any, value: Any) -> None:
     """Assign values that have to be brought or converted."""
-    shape = blob.shape if full is EVERYTHING else _selected_shape(blob.shape, full)
+    shape = blob.shape if full is _EVERYTHING else _selected_shape(blob.shape, full)
     if (
         isinstance(value, BlobCore)
         and value.known_memory is blob.memory
@@ -128,7 +128,7 @@ def _bring_and_set(blob: BlobCore, full: Any, value: Any) -> None:
         return
     new = _value_on(blob, value, shape)
     if not _set_in_place(blob, full, new):
-        set_in_one_step(blob, full, new)
+        _set_in_one_step(blob, full, new)
 
 
 def _set_selected(blob: BlobCore, key: Any, index: Any, value: Any) -> None:
@@ -221,7 +221,7 @@ def _fill(blob: BlobCore, value: Any) -> bool:
     return True
 
 
-def set_in_one_step(blob: BlobCore, full: Any, new: Any, reason: str = "__setitem__") -> None:
+def _set_in_one_step(blob: BlobCore, full: Any, new: Any) -> None:
     """Assign to some elements of a Blob, which become that side's alone; the others keep heads."""
     home, whole = blob.home, blob.known_layout or blob.layout
     with making.held:
@@ -231,7 +231,7 @@ def set_in_one_step(blob: BlobCore, full: Any, new: Any, reason: str = "__setite
     # NumPy checks the index.
     target = array[full] if direct and array is not None else None
     layout = whole
-    if full is not EVERYTHING:
+    if full is not _EVERYTHING:
         known = target is not None and over is not None
         layout = over.layout(home, target) if known else whole.derive(lambda a: a[full])
     if getattr(new, "shape", ()):
@@ -241,23 +241,10 @@ def set_in_one_step(blob: BlobCore, full: Any, new: Any, reason: str = "__setite
     ):
         # A number that NumPy does not take changes no state.
         np.empty((), layout.dtype)[()] = new
-    untouched = full is EVERYTHING and blob.known_memory is NO_MEMORY and home is HOST
+    untouched = full is _EVERYTHING and blob.known_memory is NO_MEMORY and home is HOST
     if untouched and direct and _fill(blob, new):
         return
-    memory, side = blob.memory, blob.side
-    if not direct:
-        memory.write(side, OVERWRITE, layout, reason, operator.setitem, ..., new)
-        return
-
-    def fill(buffer: Any, written: Any) -> None:
-        into = target
-        if into is None or buffer is not over:
-            into = buffer.view(home, layout, writable=True, own=True)
-        # No call comes between the write and the note, so that no signal handler can.
-        into[...] = new
-        written[0] = 1
-
-    acquire(memory, side, OVERWRITE, layout, reason, fill)
+    overwrite_by(blob, new, "__setitem__", layout, target, over)
 
 
 # --- keys ----------------------------------------------------------------------------------------
@@ -275,7 +262,7 @@ def _full_index(key: Any) -> Any:
     if kind is slice:
         return key
     if key is Ellipsis:
-        return EVERYTHING
+        return _EVERYTHING
     if kind is not tuple:
         return None
     for entry in key:

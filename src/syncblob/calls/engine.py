@@ -20,10 +20,9 @@ from numpy import asarray, ndarray
 
 from syncblob._dtypes import SCALAR_CLASSES, SUPPORTED
 from syncblob.blob.core import BlobCore, fresh
-from syncblob.blob.indexing import EVERYTHING, set_in_one_step
 from syncblob.calls.in_parts import compute_in_room
 from syncblob.calls.operands import is_leaf, shape_only
-from syncblob.calls.results import array_beside, end_write, give
+from syncblob.calls.results import array_beside, end_write, give, overwrite_by
 from syncblob.calls.tables import INDICES, Arguments, Key, Rules, keeps_dtype, split_keys
 from syncblob.devices import HOST, supervisors
 from syncblob.devices.host import LARGE
@@ -186,7 +185,7 @@ _WRITE_LATE = f"""
     if late:
         result = native({{call}})
         if result is None or result is a{{n}}:
-            set_in_one_step({{x}}, EVERYTHING, a{{n}}, name)
+            overwrite_by({{x}}, a{{n}}, name, {{x}}.layout)
 {indent(_RETURN, "    ")}
 """
 _STEPS = {

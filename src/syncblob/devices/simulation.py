@@ -197,8 +197,7 @@ class SimulatedBackend(NumpyHome, Accelerator):
         self, nbytes: int, *, zeroed: bool = False, alignment: int = 0
     ) -> NDArray[np.uint8]:
         with self._lock.held:
-            if self._countdowns:
-                self._count_down("allocation")
+            self._count_down("allocation")
             self.allocations += 1
         if self.bounded:
             self._require_room(nbytes)

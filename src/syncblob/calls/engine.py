@@ -185,7 +185,7 @@ _WRITE_LATE = f"""
     if late:
         result = native({{call}})
         if result is None or result is a{{n}}:
-            overwrite_by({{x}}, a{{n}}, home, name)
+            overwrite_by({{x}}, a{{n}}, name, {{x}}.layout)
 {indent(_RETURN, "    ")}
 """
 _STEPS = {

@@ -45,6 +45,7 @@ def test_a_whole_out_is_overwritten_without_a_transfer(simulated, call, head):
     "call",
     [
         lambda x, out: np.cumsum(x, axis=0, out=out),
+        lambda x, out: np.nancumsum(x, axis=0, out=out),
         lambda x, out: np.add.accumulate(x, out=out),
         lambda x, out: np.add.reduceat(x, [0, 1, 2], out=out),
         lambda x, out: np.median(x[None], keepdims=True, out=out),

@@ -186,7 +186,7 @@ _WRITE_LATE = f"""
         result = native({{call}})
         # For an `out` without axes, `np.dot` returns a number.
         if result is None or result is a{{n}} or type(result) in SCALAR_CLASSES:
-            overwrite_by({{x}}, a{{n}}, home, name)
+            overwrite_by({{x}}, a{{n}}, name, {{x}}.layout)
 {indent(_RETURN, "    ")}
 """
 _STEPS = {

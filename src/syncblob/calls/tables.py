@@ -80,7 +80,8 @@ _WRITE_IF: dict[Callable[..., Any], tuple[str, bool]] = {
 # They may leave the rest of a larger `out`, some if an argument is given; so do ufuncs'
 # `accumulate` and `reduceat`.
 _LEAVE_REST: dict[Callable[..., Any], str] = {
-    **dict.fromkeys(_named("cumprod cumsum"), "a"),
+    **dict.fromkeys(_named("cumprod cumsum cumulative_prod cumulative_sum"), "out"),
+    **dict.fromkeys(_named("nancumprod nancumsum"), "out"),
     **dict.fromkeys(_QUANTILES, "keepdims"),
 }
 

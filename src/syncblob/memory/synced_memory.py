@@ -322,11 +322,11 @@ class SyncedMemory(Ledger):
         until it has returned. So even after an interrupt the contents are the old or the new ones.
         """
 
-        def fill(buffer: Window, written: Any) -> None:
+        def fill(buffer: Window, written: list[int]) -> None:
             home = self.home(side)
             array = buffer.view(home, layout, writable=True, own=True)
             # One call in C makes both calls, so that no signal handler can run between them.
-            calls = partial(function, array, *args), partial(setattr, written, "done", 1)
+            calls = partial(function, array, *args), partial(operator.setitem, written, 0, 1)
             try:
                 home.compute(deque, map(operator.call, calls), 0)
             finally:

@@ -51,7 +51,8 @@ WRITES = {
         },
     ),
 )
-@pytest.mark.parametrize("state", ["one side", "both sides", "shared"])
+@pytest.mark.parametrize("state", ["one side", "both sides", "shared", "a stale alias"])
+@pytest.mark.filterwarnings("ignore::syncblob.StaleAliasWarning")
 @from_each_side
 @at_each_place
 def test_a_read_in_the_middle_of_a_write_loses_nothing(meanwhile, name, here, there, state):
@@ -64,6 +65,7 @@ def test_a_read_in_the_middle_of_a_write_loses_nothing(meanwhile, name, here, th
     if state == "both sides":
         getattr(blob, f"{there}_data")()
         getattr(blob, f"mutable_{here}_data")()
+    _alias = np.from_dlpack(getattr(blob, there)) if state == "a stale alias" else None
     meanwhile(partial(WRITES[name], blob), getattr(blob, f"{there}_data"))
     assert blob.cpu_data().tolist() == blob.gpu_data().tolist() == [5] * SIZE
 
@@ -148,7 +150,7 @@ OTHER_USES = {
 @pytest.mark.parametrize("other", OTHER_USES)
 @pytest.mark.parametrize(
     "use",
-    [lambda view: view + 1, lambda view: operator.iadd(view, 1), lambda view: view.cpu_data()],
+    [lambda x: x + 1, lambda x: operator.iadd(x, 1), Blob.cpu_data, lambda x: x.base.refresh()],
 )
 @at_each_place
 def test_arrays_used_in_the_middle_of_a_use_are_not_taken_for_current_later(meanwhile, use, other):

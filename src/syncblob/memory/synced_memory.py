@@ -16,7 +16,7 @@ from syncblob.memory.buffers import Window
 from syncblob.memory.changes import adopt, take
 from syncblob.memory.copies import gather, pull, push, push_from_host
 from syncblob.memory.ledger import Ledger, Shortcut
-from syncblob.memory.loans import SHARED, announcing
+from syncblob.memory.loans import announcing
 from syncblob.memory.operations import is_written_elsewhere
 from syncblob.memory.room import compute, from_the_start, in_room
 from syncblob.memory.state_machine import CONST, MUTABLE, OVERWRITE, Access, Head, Spans, head_over
@@ -341,8 +341,8 @@ class SyncedMemory(Ledger):
 
         What others have copied meanwhile may lack some of the writes. So what several sides hold is
         this side's alone again. What another holds alone was written there since, and stays its
-        own, unless spans were ever joined, or a mere read makes it the only holder, because other
-        processes share its memory: then this side gets the whole range.
+        own, unless spans were ever joined, or a stale alias there makes a read do that, too: then
+        this side gets the whole range.
 
         Returns False if the array of `array` that was written is given and its buffer has left the
         memory meanwhile, by an eviction or for a larger window. Then the caller has to write again.
@@ -353,7 +353,7 @@ class SyncedMemory(Ledger):
                 if window is None or not self.home(side).overlap(array, window.array):
                     return False
             others = self.loans.writers(*layout.reach, ~self.alike(side))
-            everything = self.span_limit > 0 or any(each.kind is SHARED for each in others)
+            everything = self.span_limit > 0 or any(hasattr(each, "ended") for each in others)
             take(self, side, *layout.reach, reason, everything=everything)
         return True
 

@@ -212,12 +212,24 @@ class BlobCore:
 
     def view_of_array(self, array: Any, view: Any) -> Self:
         """Make a view of this Blob from a view of an array of `viewable_array`."""
+        home, shortcut, held = self.home, self.shortcut, self.known_memory
+        if self.raw_array is not array or shortcut is NO_SHORTCUT:
+            # The array is a dummy, or another thread or a signal handler has replaced it. The
+            # elements have the same offsets in the memory.
+            layout = (HOST if isinstance(array, np.ndarray) else home).layout(view, array)
+            offset = self.layout.offset + layout.offset
+            layout = Layout(layout.shape, layout.dtype, layout.strides, offset)
+            if layout.stop > self.layout.stop:
+                raise IndexError(
+                    f"a view was taken of a Blob that was resized to {self.shape} meanwhile"
+                )
+            return self.view_at(layout)
         # Inline, as in `fresh`.
         blob = _new(type(self))
         blob.raw_array = view
-        blob.home = home = self.home
-        blob.shortcut = shortcut = self.shortcut
-        blob.known_memory = self.known_memory
+        blob.home = home
+        blob.shortcut = shortcut
+        blob.known_memory = held
         blob.known_layout = None
         gradient = self.gradient
         blob.gradient = self.shared_gradient() if gradient is None else gradient
@@ -228,18 +240,7 @@ class BlobCore:
         blob.accessor_arrays = NOTHING_KEPT
         if home is not HOST:
             keepers[id(blob)] = ref(blob)
-        if self.raw_array is array and shortcut is not NO_SHORTCUT:
-            return blob
-        # The array is a dummy, or another thread or a signal handler has replaced it. The elements
-        # have the same offsets in the memory.
-        layout = (HOST if isinstance(array, np.ndarray) else home).layout(view, array)
-        offset = self.layout.offset + layout.offset
-        layout = Layout(layout.shape, layout.dtype, layout.strides, offset)
-        if layout.stop > self.layout.stop:
-            raise IndexError(
-                f"a view was taken of a Blob that was resized to {self.shape} meanwhile"
-            )
-        return self.view_at(layout)
+        return blob
 
     def derive(self, view: Callable[[Any], Any]) -> Self:
         """Return the view that a function makes of this Blob's array. Reads no element."""

@@ -398,6 +398,8 @@ def take(
         # No copy may arrive once this side alone holds the newest contents.
         ledger.finish_uploads(side, access, start, stop)
     finally:
+        # Not left to `commit`: an interrupt may come as that begins.
+        ledger.moving = False
         commit(ledger, _plan_taking, side, access, start, stop, reason, everything)
 
 

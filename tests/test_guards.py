@@ -12,6 +12,7 @@ import threading
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from itertools import repeat
 
 import namespace_calls
 import numpy as np
@@ -646,24 +647,32 @@ def test_operations_ask_no_guard_where_none_is_open():
 
 @pytest.mark.parametrize(
     "make",
-    [no_transfers, lambda: compute_only_on("simulated"), lambda: record_transfers(operations=True)],
+    [
+        lambda: repeat(no_transfers()),
+        lambda: repeat(compute_only_on("simulated")),
+        lambda: repeat(record_transfers(operations=True)),
+        lambda: map(use_device, repeat("simulated")),
+    ],
 )
-def test_a_guard_that_is_interrupted_at_its_beginning_guards_nothing(make):
-    guard = make()
+def test_a_block_that_is_interrupted_at_its_beginning_changes_nothing(make):
+    blocks = make()
     with points_of() as points:
-        guard.__enter__()
-    guard.__exit__()
+        block = next(blocks)
+        block.__enter__()
+    block.__exit__(None, None, None)
     assert points
     for point in points:
         try:
             with interrupted_at(point):
-                guard.__enter__()
+                block = next(blocks)
+                block.__enter__()
         except Interrupt:
             assert not supervisors, point
+            assert Blob(3).device == "cpu", point
             assert xp.ones(3).tolist() == [1] * 3
             at_cpu().gpu_data()
         else:
-            guard.__exit__()
+            block.__exit__(None, None, None)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")

@@ -10,6 +10,7 @@ import math
 import operator
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from importlib.util import find_spec
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, SupportsIndex
@@ -681,9 +682,10 @@ class Blob(Operators, Views, Replacements, CaffeMath, Creation):
             loans = memory.own_loans() if memory.loans is NO_LOANS else memory.loans
             loans.lend(array, "DLPack", side, start, stop, user_instruction())
             if kept.shortcut.writable and memory.loans is loans:
+                make = array.__dlpack__ if home.native else partial(home.capsule, array)
+                capsule = make(stream=stream, max_version=max_version)
                 if home is HOST:
-                    return array.__dlpack__(max_version=max_version)
-                capsule = home.capsule(array, stream=stream, max_version=max_version)
+                    return capsule
                 return dlpack_capsules.edit(capsule, device=home.dlpack_device)
         capsule = export_dlpack.export(
             self.memory,

@@ -78,11 +78,6 @@ class Layout:
         return cls(shape, dtype, None, offset)
 
     @classmethod
-    def of_array(cls, array: Any, offset: int = 0) -> Layout:
-        """Return the layout of an array whose first element is at an offset in its memory."""
-        return cls(tuple(array.shape), array.dtype, tuple(array.strides), offset)
-
-    @classmethod
     def raw(cls, nbytes: int, offset: int = 0) -> Layout:
         """Return the layout of bytes."""
         return cls((nbytes,), UINT8, None, offset)
@@ -145,7 +140,8 @@ class Layout:
         """Return the layout of a view that NumPy would make of a dummy, without its elements."""
         array = view(self.dummy())
         address = array.__array_interface__["data"][0]
-        return Layout.of_array(array, address - _DUMMY_ADDRESS if array.size else self.offset)
+        offset = address - _DUMMY_ADDRESS if array.size else self.offset
+        return Layout(array.shape, array.dtype, array.strides, offset)
 
     def dummy(self) -> np.ndarray[Any, Any]:
         """Return an array with this layout in a memory at an invalid address, always the same."""

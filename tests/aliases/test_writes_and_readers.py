@@ -19,9 +19,9 @@ from syncblob import Blob
 SIZE = 4
 
 
-def made(shape, device="cpu"):
+def made(shape, device="cpu", make=Blob):
     """Make a Blob that is bound to simulated:0."""
-    blob = Blob(shape, "float64", device=device)
+    blob = make(shape, "float64", device=device)
     blob.memory.side_of(syncblob.simulated(0))
     return blob
 
@@ -51,18 +51,21 @@ WRITES = {
         },
     ),
 )
-@pytest.mark.parametrize("both_sides", [False, True])
+@pytest.mark.parametrize("state", ["one side", "both sides", "shared", "a stale alias"])
+@pytest.mark.filterwarnings("ignore::syncblob.StaleAliasWarning")
 @from_each_side
 @at_each_place
-def test_a_read_in_the_middle_of_a_write_loses_nothing(meanwhile, name, here, there, both_sides):
+def test_a_read_in_the_middle_of_a_write_loses_nothing(meanwhile, name, here, there, state):
     # Operations that write run on the Blob's device.
-    blob = made(SIZE, "cpu" if here == "cpu" else "simulated:0")
+    make = Blob.in_shared_memory if state == "shared" else Blob
+    blob = made(SIZE, "cpu" if here == "cpu" else "simulated:0", make)
     getattr(blob, f"mutable_{here}_data")()[...] = 1
     if name == "update":
         blob.diff[...] = -4
-    if both_sides:
+    if state == "both sides":
         getattr(blob, f"{there}_data")()
         getattr(blob, f"mutable_{here}_data")()
+    _alias = np.from_dlpack(getattr(blob, there)) if state == "a stale alias" else None
     meanwhile(partial(WRITES[name], blob), getattr(blob, f"{there}_data"))
     assert blob.cpu_data().tolist() == blob.gpu_data().tolist() == [5] * SIZE
 
@@ -147,7 +150,7 @@ OTHER_USES = {
 @pytest.mark.parametrize("other", OTHER_USES)
 @pytest.mark.parametrize(
     "use",
-    [lambda view: view + 1, lambda view: operator.iadd(view, 1), lambda view: view.cpu_data()],
+    [lambda x: x + 1, lambda x: operator.iadd(x, 1), Blob.cpu_data, lambda x: x.base.refresh()],
 )
 @at_each_place
 def test_arrays_used_in_the_middle_of_a_use_are_not_taken_for_current_later(meanwhile, use, other):

@@ -9,7 +9,6 @@ import weakref
 import numpy as np
 import pytest
 from in_threads import in_threads
-from interrupt_points import Interrupt, interrupted_at, points_of
 from made_blobs import filled
 
 import syncblob
@@ -112,23 +111,6 @@ def test_a_block_that_another_context_leaves_ends_in_its_own(*, task):
     assert theirs.run(Blob, 3).device == theirs.run(here) == "simulated:2"
     theirs.run(outer.close)
     assert theirs.run(here) == "cpu"
-
-
-def test_use_device_that_is_interrupted_at_its_beginning_changes_nothing():
-    block = use_device("simulated")
-    with points_of() as points:
-        block.__enter__()
-    block.__exit__(None, None, None)
-    assert points
-    for point in points:
-        block = use_device("simulated")
-        try:
-            with interrupted_at(point):
-                block.__enter__()
-        except Interrupt:
-            assert syncblob.default_device() == "cpu", point
-        else:
-            block.__exit__(None, None, None)
 
 
 def test_use_device_ends_with_an_exception():

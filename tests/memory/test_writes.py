@@ -183,7 +183,7 @@ def test_a_handler_is_refused_in_the_midst_of_an_overwrite(side):
         with pytest.raises(RuntimeError, match="in the middle of a transfer"):
             memory.mutable_gpu_data()
         buffer.array[...] = 2
-        written.done = True
+        written[0] = 1
 
     acquire(memory, Side.HOST, Access.OVERWRITE, Layout.raw(NBYTES), "use", fill)
     assert memory.gpu_data().tolist() == [2] * NBYTES

@@ -160,7 +160,7 @@ class SharedCuda(Cuda):
         np.ndarray(values.shape, values.dtype, host)[...] = values
         if side == "cpu":
             return np.ndarray(values.shape, values.dtype, host)
-        return self.accelerator.view(device, Layout.of_array(values), writable=True)
+        return self.accelerator.view(device, Layout(values.shape, values.dtype), writable=True)
 
     def array(self, values):
         return self._array(values, "gpu")

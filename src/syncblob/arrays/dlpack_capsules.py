@@ -66,6 +66,8 @@ class _DLManagedTensorVersioned(ctypes.Structure):
 _get_pointer = ctypes.pythonapi.PyCapsule_GetPointer
 _get_pointer.argtypes = (ctypes.py_object, ctypes.c_char_p)
 _get_pointer.restype = ctypes.c_void_p
+_is_valid = ctypes.pythonapi.PyCapsule_IsValid
+_is_valid.argtypes = (ctypes.py_object, ctypes.c_char_p)
 
 
 class Producer:
@@ -88,7 +90,7 @@ class Producer:
 
 def _contents(capsule: Any) -> tuple[_DLTensor, _DLManagedTensorVersioned | None]:
     """Return the tensor of an unused capsule, and the structure around it if it is versioned."""
-    with suppress(ValueError):
+    if _is_valid(capsule, _VERSIONED):
         managed = _DLManagedTensorVersioned.from_address(_get_pointer(capsule, _VERSIONED))
         return managed.dl_tensor, managed
     try:

@@ -217,9 +217,8 @@ class BlobCore:
         if self.raw_array is not array or shortcut is NO_SHORTCUT:
             # The array is a dummy, or another thread or a signal handler has replaced it. The
             # elements have the same offsets in the memory.
-            layout = (HOST if isinstance(array, np.ndarray) else home).layout(view, array)
-            offset = self.layout.offset + layout.offset
-            layout = Layout(layout.shape, layout.dtype, layout.strides, offset)
+            of = HOST if isinstance(array, np.ndarray) else home
+            layout = of.layout(view, of.address(array) - self.layout.offset)
             if layout.stop > self.layout.stop:
                 raise IndexError(
                     f"a view was taken of a Blob that was resized to {self.shape} meanwhile"

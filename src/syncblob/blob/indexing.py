@@ -14,12 +14,12 @@ from syncblob.arrays.native import array_of_tensor, native_array
 from syncblob.blob.core import NO_MEMORY, AnyBlob, BlobCore, fresh, making
 from syncblob.blob.indexing_without_numpy import selection
 from syncblob.blob.scalars import indexable
-from syncblob.calls.results import give, write_by
+from syncblob.calls.results import give, overwrite_by, write_by
 from syncblob.calls.tables import Rules
 from syncblob.devices import HOST, home_of, supervisors
 from syncblob.devices.base import is_on_device
 from syncblob.interop.adopt import array_in
-from syncblob.memory import CONST, FRESH, OVERWRITE, acquire, compute, from_the_start
+from syncblob.memory import CONST, FRESH, compute, from_the_start
 from syncblob.transfers import require_device
 
 if TYPE_CHECKING:
@@ -230,7 +230,10 @@ def _set_in_one_step(blob: BlobCore, full: Any, new: Any) -> None:
     direct = home.plain and not supervisors
     # NumPy checks the index.
     target = array[full] if direct and array is not None else None
-    layout = whole if full is _EVERYTHING else whole.derive(lambda a: a[full])
+    layout = whole
+    if full is not _EVERYTHING:
+        known = target is not None and over is not None
+        layout = over.layout(home, target) if known else whole.derive(lambda a: a[full])
     if getattr(new, "shape", ()):
         _require_broadcast(tuple(new.shape), layout.shape)
     elif (type(new) is not int or abs(new) > _EXACT or layout.dtype.kind not in "fc") and (
@@ -241,20 +244,7 @@ def _set_in_one_step(blob: BlobCore, full: Any, new: Any) -> None:
     untouched = full is _EVERYTHING and blob.known_memory is NO_MEMORY and home is HOST
     if untouched and direct and _fill(blob, new):
         return
-    memory, side = blob.memory, blob.side
-    if not direct:
-        memory.write(side, OVERWRITE, layout, "__setitem__", operator.setitem, ..., new)
-        return
-
-    def fill(buffer: Any, written: Any) -> None:
-        into = target
-        if into is None or buffer is not over:
-            into = buffer.view(home, layout, writable=True, own=True)
-        # No call comes between the write and the note, so that no signal handler can.
-        into[...] = new
-        written.done = True
-
-    acquire(memory, side, OVERWRITE, layout, "__setitem__", fill)
+    overwrite_by(blob, new, "__setitem__", layout, target, over)
 
 
 # --- keys ----------------------------------------------------------------------------------------
@@ -283,7 +273,7 @@ def _full_index(key: Any) -> Any:
 
 def _plain(key: Any) -> tuple[Any, ...]:
     """Return an index as a tuple of integers, slices, None, Ellipsis, Blobs, arrays and lists."""
-    return tuple([_entry(x) for x in (key if isinstance(key, tuple) else (key,))])
+    return tuple(map(_entry, key if isinstance(key, tuple) else (key,)))
 
 
 def _entry(x: Any) -> Any:
@@ -409,7 +399,8 @@ def _value_on(blob: BlobCore, value: Any, shape: tuple[int, ...] | None) -> Any:
     elif isinstance(value, (int, float, complex)):
         return np.array(value, dtype=blob.dtype)[()]
     if not isinstance(value, BlobCore):
-        value = native_array(value)[0]
+        tensor = array_of_tensor(value)
+        value = native_array(value)[0] if tensor is None else tensor
         if value.dtype not in SUPPORTED:
             as_dtype(value.dtype.newbyteorder("="))
     if value.dtype.kind == "c" and blob.dtype.kind != "c":

@@ -184,8 +184,9 @@ _RETURN = """
 _WRITE_LATE = f"""
     if late:
         result = native({{call}})
-        if result is None or result is a{{n}}:
-            overwrite_by({{x}}, a{{n}}, home, name)
+        # For an `out` without axes, `np.dot` returns a number.
+        if result is None or result is a{{n}} or type(result) in SCALAR_CLASSES:
+            overwrite_by({{x}}, a{{n}}, name, {{x}}.layout)
 {indent(_RETURN, "    ")}
 """
 _STEPS = {

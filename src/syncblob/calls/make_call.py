@@ -187,9 +187,11 @@ class Call:
         operation.operands = [target for target, _, _ in self.late]
         self.operands = [(array, x) for _, array, x in self.late]
         returned = result if isinstance(result, tuple) else (result,)
+        # For an `out` without axes, `np.dot` returns a number.
+        unnamed = result is None or isinstance(result, np.generic)
         overwrites, arrays = [], []
         for target, scratch, _ in self.late:
-            written = result is None or any(scratch is array for array in returned)
+            written = unnamed or any(scratch is array for array in returned)
             if self.home.native and not written:
                 continue
             if isinstance(target, BlobCore):

@@ -16,7 +16,7 @@ from syncblob.calls.nested import rebuilt
 from syncblob.calls.operands import blob_over
 from syncblob.devices import HOST, Side, supervisors
 from syncblob.interop.adopt import can_adopt
-from syncblob.memory import MUTABLE, OVERWRITE, compute, has_written
+from syncblob.memory import MUTABLE, OVERWRITE, acquire, compute, has_written
 
 if TYPE_CHECKING:
     from syncblob._layout import Layout
@@ -32,8 +32,8 @@ Operand = tuple[Any, Any]
 def forgets_newest(x: BlobCore, side: Side) -> bool:
     """Return whether an overwrite on a side drops newest contents of others or a source."""
     memory, layout = x.memory, x.layout
-    newest_here = memory.spans.common(*layout.reach) & (1 << side)
-    return not newest_here and not memory.blank and layout.gapless
+    held = memory.spans.common(layout.start, layout.stop)
+    return not held >> side & 1 and layout.gapless and (held > 0 or not memory.blank)
 
 
 # --- what a function writes -----------------------------------------------------------------------
@@ -41,20 +41,35 @@ def forgets_newest(x: BlobCore, side: Side) -> bool:
 
 def array_beside(x: Any, home: Home) -> Any:
     """Return an array for new contents that are stored later; None if another way is needed."""
-    late = home.plain and not supervisors and forgets_newest(x, x.side)
-    return home.empty(x.layout.shape, x.layout.dtype) if late else None
+    late, layout = home.plain and not supervisors and forgets_newest(x, x.side), x.layout
+    return home.empty(layout.shape, layout.dtype) if late else None
 
 
-def overwrite_by(x: Any, array: Any, home: Home, name: str) -> None:
-    """Overwrite a Blob by the contents of an array."""
-    memory = x.memory
-    memory.write(memory.side_of(home), OVERWRITE, x.layout, name, setitem, ..., array)
+def overwrite_by(
+    x: Any, new: Any, name: str, layout: Layout, target: Any = None, over: Any = None
+) -> None:
+    """Overwrite elements of a Blob in one step. `target` is an array of them over a window."""
+    home, memory, side = x.home, x.memory, x.side
+    if supervisors or not home.plain:
+        memory.write(side, OVERWRITE, layout, name, setitem, ..., new)
+        return
+
+    def fill(buffer: Any, written: list[int]) -> None:
+        into = target
+        if into is None or buffer is not over:
+            into = buffer.view(home, layout, writable=True, own=True)
+        # No call comes between the write and the note, so that no signal handler can.
+        into[...] = new
+        written[0] = 1
+
+    acquire(memory, side, OVERWRITE, layout, name, fill)
 
 
 def end_write(x: Any, home: Home, array: Any, name: str) -> None:
     """End a write if the other side was read, or the buffer has left the memory, meanwhile."""
     if not x.finish_write(home, name, array) and x.layout.shape == array.shape:
-        overwrite_by(x, array, home, name)
+        memory = x.memory
+        memory.write(memory.side_of(home), OVERWRITE, x.layout, name, setitem, ..., array)
 
 
 def overwrite(overwrites: Sequence[tuple[Any, ...]], home: Home, reason: str) -> None:

@@ -71,16 +71,19 @@ def _named(names: str) -> list[Callable[..., Any]]:
 
 # The functions that write their first argument. In addition, every function writes its `out`.
 _ALWAYS_WRITE = frozenset(_named("copyto fill_diagonal place put put_along_axis putmask"))
+_QUANTILES = _named("median nanmedian nanpercentile nanquantile percentile quantile")
 # The same if an option has a value.
 _WRITE_IF: dict[Callable[..., Any], tuple[str, bool]] = {
     np.nan_to_num: ("copy", False),
-    **dict.fromkeys(
-        (np.median, np.nanmedian, np.nanpercentile, np.nanquantile, np.percentile, np.quantile),
-        ("overwrite_input", True),
-    ),
+    **dict.fromkeys(_QUANTILES, ("overwrite_input", True)),
 }
-# They may leave the rest of a larger `out`; so do ufuncs' `accumulate` and `reduceat`.
-_CUMULATIVE = frozenset(_named("cumprod cumsum"))
+# They may leave the rest of a larger `out`, some if an argument is given; so do ufuncs'
+# `accumulate` and `reduceat`.
+_LEAVE_REST: dict[Callable[..., Any], str] = {
+    **dict.fromkeys(_named("cumprod cumsum cumulative_prod cumulative_sum"), "out"),
+    **dict.fromkeys(_named("nancumprod nancumsum"), "out"),
+    **dict.fromkeys(_QUANTILES, "keepdims"),
+}
 
 # The functions that only make views of their first argument, if it has at least so many axes;
 # `ravel` and `reshape` if possible.
@@ -182,7 +185,8 @@ def written_arguments(function: Callable[..., Any], given: Arguments) -> dict[Ke
     result: dict[Key, bool] = {}
     if "out" in keys:
         # The other functions with a mask are reductions, which write every element.
-        result[keys["out"]] = function not in _CUMULATIVE and (whole or function is not np.clip)
+        leaves_rest = _LEAVE_REST.get(function) in keys
+        result[keys["out"]] = not leaves_rest and (whole or function is not np.clip)
     option, wanted = _WRITE_IF.get(function, ("", None))
     value = given[keys[option]] if option in keys else None
     if function in _ALWAYS_WRITE or (value is not None and bool(value) is wanted):

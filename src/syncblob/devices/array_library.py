@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from syncblob._layout import Layout
 from syncblob.devices.base import Accelerator
 
 # Functions that make an array without being given one.
@@ -126,12 +125,8 @@ class LibraryHome(Accelerator):
         return False
 
     def overlap(self, array: Any, buffer: Any) -> bool:
-        layout = self.layout(array, buffer)
+        layout = self.layout(array, self.address(buffer))
         return layout.start < buffer.nbytes and layout.stop > 0
-
-    def layout(self, array: Any, buffer: Any) -> Layout:
-        offset = self.address(array) - self.address(buffer) if array.size else 0
-        return Layout(tuple(array.shape), array.dtype, self.strides(array), offset)
 
     def _into(
         self, out: Any, where: Any, function: Callable[..., Any], *args: Any, **keywords: Any

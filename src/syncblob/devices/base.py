@@ -224,10 +224,10 @@ class Home(ABC):
         """Return the strides of an array in bytes."""
         return tuple(array.strides)
 
-    def layout(self, array: Any, buffer: Any) -> Layout:
-        """Return the layout in its buffer of an array made by `view`, or of a view of one."""
-        offset = self.address(array) - self.address(buffer) if array.size else 0
-        return Layout.of_array(array, offset)
+    def layout(self, array: Any, address: int) -> Layout:
+        """Return the layout of an array in a memory whose first byte would be at an address."""
+        offset = self.address(array) - address if array.size else 0
+        return Layout(tuple(array.shape), array.dtype, self.strides(array), offset)
 
     def exporter(self, buffer: Any) -> Any:
         """Return the object over which aliases of a buffer are made. It is kept and reused."""

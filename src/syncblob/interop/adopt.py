@@ -51,8 +51,10 @@ def adopt(
         array = compute(home, home.astype, array, target)
         owned = True
     base = _dense_base(array, home)
-    own = base is array
-    layout = Layout(tuple(array.shape), array.dtype) if own else home.layout(array, base)
+    if base is array:
+        layout = Layout(tuple(array.shape), array.dtype)
+    else:
+        layout = home.layout(array, home.address(base))
     memory = SyncedMemory.adopting(home.wrap(base), accelerator=backend, device=device)
     if not owned:
         expose(memory, memory.side_of(home))
@@ -80,7 +82,7 @@ def array_in(home: Any, array: Any, reason: str) -> Any:
         # Its owner may write again when the call has returned.
         home.end_next()
     if not home.native:
-        return home.own_view(buffer, Layout.of_array(dense), writable=False)
+        return home.own_view(buffer, Layout(dense.shape, native), writable=False)
     # In fewer steps.
     uploaded = buffer.view(native).reshape(dense.shape)
     uploaded.flags.writeable = False

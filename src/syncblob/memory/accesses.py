@@ -75,14 +75,14 @@ def acquire(  # noqa: C901, PLR0912, PLR0913  # an access; inlined, because call
                     _settle_concerns(ledger, side, access, start, stop, announced)
                 spans, uniform = ledger.spans, ledger.spans.uniform
                 held = spans.common(start, stop) if uniform is None else uniform
-                use = ledger, plan, side, access, start, stop, reason, announced
-                if buffer is None or fill is not None or not held & mine:
-                    return commit(*use, layout, fill)
                 alone = ledger.is_alone(side, start, stop) if uniform is None else uniform == mine
-                if writes and not alone:
-                    # Other sides hold the range, too, and lose it.
-                    commit(*use)
-                elif open_logs:
+                lacks = buffer is None or fill is not None or not held & mine
+                # Or other sides hold the range, too, and lose it.
+                if lacks or (writes and not alone):
+                    return commit(
+                        ledger, plan, side, access, start, stop, reason, announced, layout, fill
+                    )
+                if open_logs:
                     ledger.note_use(side, start, stop)
                 return buffer
         except Unannounced as unannounced:

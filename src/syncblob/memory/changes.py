@@ -12,7 +12,6 @@ from __future__ import annotations
 from functools import lru_cache, reduce
 from itertools import chain
 from operator import and_
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -58,9 +57,6 @@ there. None is known to do that on accelerators, and a larger upload would wait 
 
 MAX_SPANS = 1024
 """An access that would leave more spans than this is widened to the whole memory, if it can be."""
-
-
-_new = tuple.__new__
 
 
 class Change(NamedTuple):
@@ -170,14 +166,18 @@ def _join(
 
 
 @lru_cache(maxsize=512)
-def _plan_whole(nbytes: int, held: int, side: Side, access: Access) -> Change:
-    """Plan an access of everything, as `plan` does, of which two sides hold the same bytes."""
+def _plan_uniform(  # noqa: PLR0913, PLR0917  # what such a change depends on
+    nbytes: int, held: int, side: Side, access: Access, start: int, stop: int, small: int
+) -> Change:
+    """Plan an access, as `plan` does, if two sides hold the same bytes, and it has a buffer."""
     brings, holders = TABLE[held][COLUMNS[side] + access]
-    before, after = Spans.whole(nbytes, held), Spans.whole(nbytes, holders)
-    pieces = (Run(0, nbytes, held),) if brings is COPY else ()
+    before = Spans.whole(nbytes, held)
+    after = before.put(start, stop, holders)
+    low, high = (0, nbytes) if side is Side.HOST and nbytes <= small else (start, stop)
+    pieces = (Run(low, high, held),) if brings is COPY else ()
     others, zeroed = ~(1 << side), brings is INITIAL
     stale = 0 if access is CONST else others
-    return Change(side, before, after, 0, nbytes, pieces, others, (), stale, zeroed, counted=True)
+    return Change(side, before, after, start, stop, pieces, others, (), stale, zeroed, counted=True)
 
 
 def _with_rest(before: Spans, pieces: Sequence[Run], after: Spans) -> tuple[Sequence[Run], Spans]:
@@ -212,12 +212,12 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0917  # the steps of every chang
     The planner gets the ledger, side, access, start, stop and `argument`, when nothing else can
     change the state any more. `reason` is the name of the access for the log and the history; empty
     if the history does not have such changes. `fill` writes into the window, its first argument,
-    and sets `done` of its second, with no signal handler in between.
+    and sets the item of its second, with no signal handler in between.
     """
     revoked: list[Loan] = []
     change: Change | None = None
-    written: Any = fill and SimpleNamespace(done=False)
-    done, last = False, None
+    written = [0]
+    done, fields = False, None
     try:
         # Accesses that interrupt this on the same thread are refused from now on.
         ledger.moving = True
@@ -231,8 +231,10 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0917  # the steps of every chang
             ledger.finish_uploads(side, access, start, stop)
         spans, rare = ledger.spans, ledger.loans.live or ledger.source or ledger.shared
         plain = planner is plan and not rare and len(ledger.homes) <= len(PAIR)
-        if plain and spans.uniform is not None and stop - start == spans.nbytes > 0:
-            change = _plan_whole(spans.nbytes, spans.uniform, side, access)
+        if (plain and spans.uniform is not None and start < stop) and (
+            stop - start == spans.nbytes or (spans.uniform and ledger.whole[side] is not None)
+        ):
+            change = _plan_uniform(spans.nbytes, spans.uniform, side, access, start, stop, SMALL)
         else:
             change = planner(ledger, side, access, start, stop, argument)
         side, before, after, start, stop, pieces, _, lost, _, zeroed, counted = change[:11]
@@ -250,9 +252,9 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0917  # the steps of every chang
         if reason and (copied or after is not before or change.between is not None):
             # Two more frames are ours: this function and its caller.
             fields = (reason, before, after, copied, start, stop, *user_instruction(3))
-            ledger.noted, last = (*ledger.noted[OLDEST:], *fields), _new(Transition, fields)
+            ledger.noted = ledger.noted[OLDEST:] + fields
         if ledger.loans.live or ledger.source or ledger.watch or change.between is not None:
-            user = _clean_up(ledger, change, revoked, last) and user
+            user = _clean_up(ledger, change, revoked, fields and Transition(*fields)) and user
         if after.uniform is not None and ledger.last_used and user and not ledger.uploads:
             # As `Ledger.shortcut`, so that the next access need not ask.
             ledger.last_search = searches[0]
@@ -346,7 +348,7 @@ def _exchange(
 
 
 def _fill(
-    ledger: Ledger, change: Change, window: Any, fill: Callable[..., None], written: Any
+    ledger: Ledger, change: Change, window: Any, fill: Callable[..., None], written: list[int]
 ) -> None:
     """Write into a window, of which other sides may hold bytes: perhaps only in part."""
     before, mine = change.before, 1 << change.side
@@ -372,9 +374,9 @@ def _clean_up(ledger: Ledger, change: Change, revoked: list[Loan], last: Transit
     return not (rare or ledger.aliased)
 
 
-def _undo(ledger: Ledger, change: Change | None, revoked: list[Loan], written: Any) -> None:
+def _undo(ledger: Ledger, change: Change | None, revoked: list[Loan], written: list[int]) -> None:
     """Undo what a change that failed has prepared, unless its contents have been written."""
-    if written and written.done and change is not None:
+    if written[0] and change is not None:
         # An interrupt came right after the write. The parts that this side held before have the
         # new contents already, so the whole range must have them.
         ledger.spans = change.after
@@ -400,6 +402,8 @@ def take(
         # No copy may arrive once this side alone holds the newest contents.
         ledger.finish_uploads(side, access, start, stop)
     finally:
+        # Not left to `commit`: an interrupt may come as that begins.
+        ledger.moving = False
         commit(ledger, _plan_taking, side, access, start, stop, reason, everything)
 
 

@@ -179,15 +179,14 @@ class Ledger(Buffers):
 
     def side_of(self, home: Home) -> Side:
         """Return the side of a home. A further accelerator gets one when it is first used."""
-        homes = self.homes
-        if homes[-1] is home and len(homes) == len(PAIR):
-            return Side.ACCELERATOR
         if home not in self.homes:
             with self.lock:
                 if self.moving:
                     self.refuse_reentry()
                 self.add_side(home)  # type: ignore[arg-type]  # every memory has the host
-        return Side(self.homes.index(home))
+        side = self.homes.index(home)
+        # To look a side up in its class takes time.
+        return PAIR[side] if side < len(PAIR) else Side(side)
 
     @property
     def history(self) -> tuple[Transition, ...]:

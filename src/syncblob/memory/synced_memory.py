@@ -322,11 +322,11 @@ class SyncedMemory(Ledger):
         until it has returned. So even after an interrupt the contents are the old or the new ones.
         """
 
-        def fill(buffer: Window, written: Any) -> None:
+        def fill(buffer: Window, written: list[int]) -> None:
             home = self.home(side)
             array = buffer.view(home, layout, writable=True, own=True)
             # One call in C makes both calls, so that no signal handler can run between them.
-            calls = partial(function, array, *args), partial(setattr, written, "done", 1)
+            calls = partial(function, array, *args), partial(operator.setitem, written, 0, 1)
             try:
                 home.compute(deque, map(operator.call, calls), 0)
             finally:
@@ -341,7 +341,8 @@ class SyncedMemory(Ledger):
 
         What others have copied meanwhile may lack some of the writes. So what several sides hold is
         this side's alone again. What another holds alone was written there since, and stays its
-        own, unless spans were ever joined: then this side gets the whole range.
+        own, unless spans were ever joined, or a stale alias there makes a read do that, too: then
+        this side gets the whole range.
 
         Returns False if the array of `array` that was written is given and its buffer has left the
         memory meanwhile, by an eviction or for a larger window. Then the caller has to write again.
@@ -351,7 +352,9 @@ class SyncedMemory(Ledger):
                 window = self.window_over(side, *layout.reach)
                 if window is None or not self.home(side).overlap(array, window.array):
                     return False
-            take(self, side, *layout.reach, reason, everything=bool(self.span_limit))
+            others = self.loans.writers(*layout.reach, ~self.alike(side))
+            everything = bool(self.span_limit) or any(hasattr(each, "ended") for each in others)
+            take(self, side, *layout.reach, reason, everything=everything)
         return True
 
     def lend(self, side: Side, access: Access, layout: Layout, reason: str) -> Any:

@@ -172,13 +172,11 @@ def test_an_operand_on_the_host_is_used_on_the_accelerator_alone(operation):
 
 def test_an_operand_that_the_host_uses_too_is_what_is_avoided():
     on_device, on_host = syncblob.ones(10, device="simulated"), syncblob.ones(10)
-    for uploads in 1, 0:
-        with record_transfers() as log:
-            for _ in range(5):
-                on_device + on_host
-                np.asarray(on_host)
-        assert (log.uploads, log.avoided, log.avoided_bytes) == (uploads, 9, 720)
-        on_device + on_host
+    with record_transfers() as log:
+        for _ in range(5):
+            on_device + on_host
+            np.asarray(on_host)
+    assert (log.uploads, log.avoided, log.avoided_bytes) == (1, 9, 720)
 
 
 INDICES = np.array([[0, 1], [1, 1]])

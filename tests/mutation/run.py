@@ -29,7 +29,8 @@ import pytest
 from mutmut.__main__ import cli, collect_source_file_mutation_data
 from mutmut.configuration import config
 from mutmut.mutation import mutators
-from mutmut.mutation.diff_apply import get_diff_for_mutant
+from mutmut.mutation.data import MutantLineSpans
+from mutmut.mutation.diff_apply import generated_function_names, get_diff_for_mutant
 from mutmut.runners.harness import PytestRunner
 from mutmut.state import state
 from mutmut.stats import status_by_exit_code
@@ -150,13 +151,17 @@ def not_to_run(mutants: Sequence[Any], options: argparse.Namespace) -> set[str]:
     return {*names} - {*random.Random(0).sample(names, count)}  # noqa: S311  # no secret
 
 
-def is_rejected(mutant: str) -> bool:
+def is_rejected(mutant: str, path: Path) -> bool:
     """Tell whether mypy, which finds no error in the source, finds one with a mutant."""
-    change, diff = ["patch", "--quiet", "--strip=0"], f"{get_diff_for_mutant(mutant)}\n"
-    subprocess.run(change, input=diff, text=True, check=True)
-    errors = subprocess.run(["mypy"], capture_output=True, check=False).returncode
-    subprocess.run([*change, "--reverse"], input=diff, text=True, check=True)
-    return errors != 0
+    source, names = path.read_text("utf-8"), generated_function_names(mutant)
+    functions = MutantLineSpans.load(path).read_function_sources([*names])
+    # From the name on.
+    before, after = (x.partition(name)[2] for x, name in zip(functions, names, strict=True))
+    try:
+        path.write_text(source.replace(before, after), "utf-8")
+        return subprocess.run(["mypy"], capture_output=True, check=False).returncode != 0
+    finally:
+        path.write_text(source, "utf-8")
 
 
 def parsed() -> argparse.Namespace:
@@ -184,7 +189,7 @@ def main() -> int:
             if code != SKIPPED:
                 path, status = Path(data.path).as_posix(), status_by_exit_code[code]
                 total[path] += 1
-                if status not in DEAD and not is_rejected(mutant):
+                if status not in DEAD and not is_rejected(mutant, Path(path)):
                     alive[path] += 1
                     print(f"{status}: {mutant}\n{get_diff_for_mutant(mutant)}")
         os.chdir(PROJECT)

@@ -47,6 +47,7 @@ def test_adoption_ends_the_exposure_of_both_sides(side, exposed):
     assert memory.aliased is (side is not exposed)
     assume_unaliased(memory)
     expose(memory, exposed)
+    assert memory.loans.foreign == 1 << side | 1 << exposed
     adopt(memory, side, 5)
     assert not memory.aliased
     with record_transfers() as log:

@@ -401,8 +401,10 @@ def test_the_summary_has_sizes_names_holders_and_lines(two):
     ]
     lines = [row.line.text if row.line else None for row in summary.rows]
     assert lines == ["blob[...] = value", None, "blob[...] = value"]
-    assert "512 B  Blob of 512 bytes; since" in str(summary)
+    assert "512 B  Blob of 512 bytes; since" in str(summary.rows[0])
+    assert str(summary.rows[1]).endswith("512 B  Blob of 512 bytes")
     html = summary._repr_html_()
+    assert "<table><tr><th>device</th><th>bytes</th><th>Blob</th><th>since</th><th>kept by" in html
     assert "<td>simulated:7</td><td>512 B</td><td>Blob of 512 bytes</td><td>" in html
     assert html.count("<td></td>") == 3
     assert "<td>Blob &#x27;&lt;one&gt;&#x27; of 256 bytes</td>" in html
@@ -984,7 +986,7 @@ def test_an_error_that_is_dropped_keeps_no_memory_until_a_collection(limited, ca
 def test_an_array_that_nobody_recorded_is_named():
     blobs = [filled(value) for value in (1, 2)]
     kept = [blob.gpu_data() for blob in blobs]
-    with pytest.raises(MemoryError, match="an array over it, such as one of gpu_data"):
+    with pytest.raises(MemoryError, match=": an array over it, such as one of gpu_data"):
         filled(3)
     del kept
 
@@ -1056,8 +1058,16 @@ def test_parts_come_before_what_other_threads_use(monkeypatch, compute):
     assert result.tolist() == [*range(0, 4 * COUNT, 2)]
 
 
+def test_no_more_is_evicted_than_is_needed(limited):
+    limited.capacity = 3 * NBYTES + 64
+    blobs = [filled(value) for value in range(3)]
+    assert filled(3, 2 * COUNT).head is Head.HEAD_AT_GPU
+    assert [blob.head.name for blob in blobs] == ["HEAD_AT_CPU", "HEAD_AT_CPU", "HEAD_AT_GPU"]
+
+
 @pytest.mark.usefixtures("two")
 def test_a_policy_is_a_function_that_returns_a_number():
+    assert [room._by_age(room.Evictable(nbytes, 1, 2, "")) for nbytes in (1, 2)] == [1.5, 2]
     kept = [filled(1), filled(2)]
     syncblob.set_eviction_policy(lambda _: None)
     try:

@@ -110,6 +110,7 @@ def test_what_is_overwritten_elsewhere_was_not_avoided():
     with record_transfers() as log:
         memory.mutable_gpu_data()
         memory.overwrite_cpu_data()
+        memory.array(Side.ACCELERATOR, Access.CONST, Layout.raw(0), "test")
         memory.cpu_data()
         assert (len(log), log.avoided) == (0, 0)
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from in_threads import in_threads
 from made_blobs import filled, memory_on
 
 from syncblob import StaleAliasWarning
@@ -62,7 +63,8 @@ def test_of_a_lost_memory_nothing_is_given_that_was_kept():
     for _ in range(3):
         blob.cpu_data(), blob.mutable_cpu_data(), np.from_dlpack(blob.cpu)
     assert blob.memory.shortcut(Side.HOST, Layout.raw(NBYTES)).writable
-    blob.memory.lose()
-    for access in (blob.cpu_data, blob.mutable_cpu_data, lambda: np.from_dlpack(blob.cpu)):
+    in_threads(blob.memory.lock.acquire)
+    blob.memory.after_fork()
+    for access in (blob.memory.cpu_data, blob.mutable_cpu_data, lambda: np.from_dlpack(blob.cpu)):
         with pytest.raises(RuntimeError, match=LOST):
             access()

@@ -184,6 +184,9 @@ def test_a_log_that_is_opened_is_told_of_the_next_use_of_each_side(side):
                 memory.acquire(each, CONST, WHOLE, "use")
             assert memory.shortcut(each, WHOLE).readable
             assert log.avoided == [0, 0, 1, 1, 2][number]
+        memory.acquire(side, MUTABLE, WHOLE, "use")
+        memory.acquire(Side(1 - side), CONST, WHOLE, "use")
+        assert [shortcut.readable for shortcut in shortcuts] == [each is not side for each in Side]
     assert memory.shortcut(side, WHOLE).readable
 
 

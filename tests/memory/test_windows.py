@@ -43,6 +43,11 @@ def test_ten_rows_of_a_large_blob_allocate_ten_rows(limited):
     assert limited.used_nbytes == 10 * 1024 * 4
     assert limited.uploaded_bytes == 10 * 1024 * 4
     blob[:10].mutable_gpu_data()[...] = 2
+    blob[20:30].mutable_gpu_data()[...] = 3
+    blob[10:20].mutable_gpu_data()[...] = 4
+    blob[:10].mutable_cpu_data()
+    found = [(x.blob.split()[-1], x.line.text[-1]) for x in syncblob.memory_summary(LIMITED).rows]
+    assert found == [("40960", "2"), ("81920", "4"), ("122880", "3")]
     assert set(blob[:10].cpu_data().ravel()) == {2}
 
 

@@ -216,7 +216,7 @@ def test_an_eviction_in_whose_midst_a_handler_writes_fails_and_loses_nothing(way
 
     with (
         at_the_start_of(changes.commit, handler),
-        pytest.raises(RuntimeError, match=r"^this memory was written, .* while it was evicted"),
+        pytest.raises(RuntimeError, match=r"^this memory .* used from a .*signal handler"),
     ):
         memory.evict(Side.ACCELERATOR)
     assert memory.cpu_data().tolist() == [7] * NBYTES

@@ -2,8 +2,7 @@
 
 Each mutant is one small change of the source that should make a test fail; those that survive are
 listed. By default, all mutants of the files that keep the two sides in step are tried, and with
-``--sample`` a random sample of those of other folders. None in place of a truth value, a side, an
-access or a reason is not tried: it is an error of types, which mypy finds.
+``--sample`` a random sample of those of other folders. What mypy rejects does not survive.
 
 ``pyproject.toml`` sets what is mutated by default and which tests run. This works in a temporary
 copy of the project. The tests are collected once. A process is forked for each mutant, and first
@@ -15,8 +14,8 @@ from __future__ import annotations
 import argparse
 import os
 import random
-import re
 import shutil
+import subprocess
 import sys
 import tempfile
 from collections import Counter
@@ -30,22 +29,19 @@ import pytest
 from mutmut.__main__ import cli, collect_source_file_mutation_data
 from mutmut.configuration import config
 from mutmut.mutation import mutators
-from mutmut.mutation.diff_apply import get_diff_for_mutant
+from mutmut.mutation.data import MutantLineSpans
+from mutmut.mutation.diff_apply import generated_function_names, get_diff_for_mutant
 from mutmut.runners.harness import PytestRunner
 from mutmut.state import state
 from mutmut.stats import status_by_exit_code
 from mutmut.utils.file_utils import change_cwd
-from mutmut.utils.format_utils import (
-    mangled_name_from_mutant_name,
-    orig_function_and_class_names_from_key,
-)
+from mutmut.utils.format_utils import mangled_name_from_mutant_name
 from mutmut.workers.isolation import ForkServerRunner
 
 PROJECT = Path(__file__).resolve().parents[2]
 DEAD = {"killed", "timeout", "segfault"}
 # pytest's exit codes if all tests passed, and if some failed; mutmut's of a mutant not run.
 SURVIVED, KILLED, SKIPPED = 0, 1, 34
-GENERATED = "# type: ignore # mutmut generated"
 # The tests of samples: of NumPy's and PyTorch's functions, protocols, and what these share.
 SAMPLE_TESTS = """
     tests/numpy_functions tests/torch_functions tests/interop tests/test_guards.py
@@ -53,9 +49,6 @@ SAMPLE_TESTS = """
     tests/aliases/test_conflicts.py tests/aliases/test_kept_arrays.py
     tests/aliases/test_leases.py tests/devices/test_cuda.py tests/distributed/test_shared_parts.py
     """.split()
-
-# What no caller may replace by None; mypy checks it.
-TYPED = re.compile(r"\b(?:True|False|CONST|MUTABLE|OVERWRITE|Side\.[A-Z]\w*|side|reason)\b")
 
 
 def without_its_call(statement: libcst.Expr) -> Iterator[libcst.Expr]:
@@ -135,13 +128,13 @@ def run_mutmut(options: argparse.Namespace) -> None:
     mutators.mutation_operators.append((libcst.Expr, without_its_call))
 
     def chosen(*, mutant_names: Sequence[str]) -> Any:
-        """Return all mutants as mutmut finds them, with the exit codes of those not to run."""
+        """Return all mutants as mutmut finds them, with the exit code of those not to run."""
         mutants, by_path = collect_source_file_mutation_data(mutant_names=mutant_names)
         left_out = not_to_run(mutants, options)
         found = []
         for data, mutant, code in mutants:
             if code is None and mutant in left_out:
-                data.exit_code_by_key[mutant] = left_out[mutant]
+                data.exit_code_by_key[mutant] = SKIPPED
             found.append((data, mutant, data.exit_code_by_key[mutant]))
         return found, by_path
 
@@ -151,33 +144,24 @@ def run_mutmut(options: argparse.Namespace) -> None:
     cli(["run", "--max-children", "1"], standalone_mode=False)
 
 
-def not_to_run(mutants: Sequence[Any], options: argparse.Namespace) -> dict[str, int]:
-    """Return the exit codes of mutants that are not run."""
+def not_to_run(mutants: Sequence[Any], options: argparse.Namespace) -> set[str]:
+    """Return the mutants that are not run."""
     names = sorted(mutant for _, mutant, _ in mutants)
     count = min(options.sample or len(names), len(names))
-    sample = set(random.Random(0).sample(names, count))  # noqa: S311  # no secret
-    return {
-        name: SKIPPED
-        for name in names
-        if name not in sample or is_error_of_types(*changed_lines(name))
-    }
+    return {*names} - {*random.Random(0).sample(names, count)}  # noqa: S311  # no secret
 
 
-def is_error_of_types(before: str, after: str) -> bool:
-    """Tell whether a mutant only has None in place of what must not be None."""
-    return any(
-        after == before[: found.start()] + "None" + before[found.end() :]
-        for found in TYPED.finditer(before)
-    )
-
-
-def changed_lines(mutant: str) -> tuple[str, str]:
-    """Return the lines that a mutant changes, before and after."""
-    lines = [line.replace(GENERATED, "") for line in get_diff_for_mutant(mutant).splitlines()[2:]]
-    before, after = (
-        "\n".join(line[1:].strip() for line in lines if line[:1] == sign) for sign in "-+"
-    )
-    return before, after
+def is_rejected(mutant: str, path: Path) -> bool:
+    """Tell whether mypy, which finds no error in the source, finds one with a mutant."""
+    source, names = path.read_text("utf-8"), generated_function_names(mutant)
+    functions = MutantLineSpans.load(path).read_function_sources([*names])
+    # From the name on.
+    before, after = (x.partition(name)[2] for x, name in zip(functions, names, strict=True))
+    try:
+        path.write_text(source.replace(before, after), "utf-8")
+        return subprocess.run(["mypy"], capture_output=True, check=False).returncode != 0
+    finally:
+        path.write_text(source, "utf-8")
 
 
 def parsed() -> argparse.Namespace:
@@ -198,18 +182,16 @@ def main() -> int:
         os.chdir(folder)
         run_mutmut(options)
         mutants, _ = collect_source_file_mutation_data(mutant_names=[])
+        subprocess.run(["mypy"], check=True)
         total: Counter[str] = Counter()
         alive: Counter[str] = Counter()
         for data, mutant, code in mutants:
             if code != SKIPPED:
                 path, status = Path(data.path).as_posix(), status_by_exit_code[code]
                 total[path] += 1
-                if status not in DEAD:
+                if status not in DEAD and not is_rejected(mutant, Path(path)):
                     alive[path] += 1
-                    name, owner = orig_function_and_class_names_from_key(mutant)
-                    before, after = changed_lines(mutant)
-                    place = f"{path}, {f'{owner}.' if owner else ''}{name}"
-                    print(f"{status}: {place}\n- {before}\n+ {after}")
+                    print(f"{status}: {mutant}\n{get_diff_for_mutant(mutant)}")
         os.chdir(PROJECT)
     for path, count in sorted(total.items()):
         print(f"{path}: {count} mutants, {count - alive[path]} killed, {alive[path]} survived")

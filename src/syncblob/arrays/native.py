@@ -187,7 +187,7 @@ def array_of_tensor(x: Any, use: Literal["read", "write", "keep"] = "read") -> N
 
 
 def buffer_of(
-    array: Any, side: Side, accelerator: Accelerator | None, layout: Layout | None = None
+    array: Any, side: Side, accelerator: Accelerator | None = None, layout: Layout | None = None
 ) -> tuple[Any, Accelerator | None]:
     """Return an array's memory as a buffer for one side of a memory, without a copy.
 

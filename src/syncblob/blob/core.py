@@ -29,6 +29,7 @@ from syncblob.memory import CONST, FRESH, NO_SHORTCUT, Access, Shortcut, SyncedM
 from syncblob.memory.accesses import expose
 from syncblob.memory.loans import BORROW, NO_LOANS
 from syncblob.memory.operations import keepers
+from syncblob.memory.state_machine import Spans
 from syncblob.transfers.verify import verifying
 
 if TYPE_CHECKING:
@@ -298,7 +299,8 @@ class BlobCore:
                     elif isinstance(origin, Accelerator):
                         memory.side_of(origin)
                     elif origin:
-                        memory.note(origin[0], 0, memory.nbytes, origin[1:])
+                        before = Spans.whole(memory.nbytes, 0)
+                        memory.note(origin[0], 0, memory.nbytes, origin[1:], before)
                 else:
                     memory, layout = adopt(
                         array,

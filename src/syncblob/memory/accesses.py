@@ -144,16 +144,6 @@ def alias(
     return array
 
 
-def note_alias(
-    kind: str, target: object, ledger: Ledger, side: Side, window: Window, layout: Layout
-) -> None:
-    """Record an array that lies over a buffer already as an alias; see `SyncedMemory.track`."""
-    ledger.own_loans().lend(target, kind, side, layout.start, layout.stop)
-    home = ledger.home(side)
-    if not home.native:
-        home.lend(window.view(home, layout, writable=True, own=True))
-
-
 def export_watched(
     ledger: Ledger, side: Side, layout: Layout, reason: str, kind: str, target: object | None
 ) -> Any:
@@ -208,9 +198,6 @@ def expose(
         if stop is None:
             loans.foreign |= 1 << side
         loans.live.difference_update([each for each in there if each.exposed])
-        if ledger.watch is not None:
-            # Other code may write here, so a difference would prove nothing.
-            ledger.watch.drop(side, start, end)
 
 
 def is_exposed(ledger: Ledger, side: Side, start: int, stop: int) -> bool:
@@ -238,7 +225,5 @@ def refresh(ledger: Ledger, start: int, stop: int, *, still_exposed: bool) -> No
     """
     with ledger.lock:
         take(ledger, Side.HOST, start, stop)
-        if ledger.watch is not None:
-            ledger.watch.drop(Side.HOST, start, stop)
         if not still_exposed:
             assume_unaliased(ledger, start, stop, 1 << Side.HOST)

@@ -18,7 +18,7 @@ import numpy as np
 
 from syncblob._formatting import extend, human_bytes
 from syncblob._source_lines import user_line
-from syncblob.devices import HOST, Accelerator, Side, current_accelerator, home_of
+from syncblob.devices import Accelerator, Side, current_accelerator, home_of
 from syncblob.memory.operations import in_turn
 from syncblob.memory.state_machine import Spans
 from syncblob.transfers import Copying, count, open_logs, running_guards, transfer
@@ -391,7 +391,7 @@ class Buffers:
         # No side held these bytes, but memory may still be used by work from before it was freed.
         self.finish_others(side, start, stop)
         target = window.part(start, stop)
-        home: Any = self.home(side) if side else HOST
+        home: Any = self.home(side)
         if source is None:
             home.zero(target)
             return

@@ -153,13 +153,14 @@ def _join(
     others = [ledger.windows(each) for each in ledger.all_sides if each is not side]
     if not all(isinstance(window.array, np.ndarray) for window in chain(*others)):
         return pieces, after
-    kept = [Run(start, stop, 1), *[Run(*upload[:2], 1) for upload in ledger.uploads]]
-    kept += [Run(loan.start, loan.stop, 1) for loan in list(ledger.loans.live)]
+    mine = 1 << side
+    kept = [Run(start, stop, mine), *[Run(*upload[:2], mine) for upload in ledger.uploads]]
+    kept += [Run(loan.start, loan.stop, mine) for loan in list(ledger.loans.live)]
     stays = Spans.covering(after.nbytes, kept)
     runs = after.runs(0, after.nbytes)
     free = {run for run in runs if run.holders and not stays.any(run.start, run.stop)}
-    common = reduce(and_, [run.holders | 1 << side for run in free], ~0)
-    more = [run for run in free if not run.holders >> side & 1]
+    common = reduce(and_, [run.holders | mine for run in free], ~0)
+    more = [run for run in free if not run.holders & mine]
     after = after.replaced(run._replace(holders=common) if run in free else run for run in runs)
     return sorted([*pieces, *more]), after
 
@@ -389,6 +390,9 @@ def take(
     ledger: Ledger, side: Side, start: int, stop: int, reason: str = "", *, everything: bool = False
 ) -> None:
     """Make a side the only holder of what it shares in a range, or of everything in it."""
+    if ledger.watch is not None:
+        # Other code writes here, so a difference would prove nothing.
+        ledger.watch.drop(side, start, stop)
     if ledger.is_alone(side, start, stop):
         return
     access = CONST if side is Side.HOST else MUTABLE
@@ -413,19 +417,19 @@ def _plan_taking(
 
 def adopt(ledger: Ledger, side: Side, buffer: Any, announced: Collection[set[Loan]]) -> None:
     """Replace the buffer of one side by another, whose contents are newer."""
-    nbytes = ledger.nbytes
-    ledger.forget_source(0, nbytes)
-    ledger.await_uploads(side, OVERWRITE, 0, nbytes)
-    ledger.compare_watch(side, 0, nbytes, writes=True)
+    reach = 0, ledger.nbytes
+    ledger.forget_source(*reach)
+    ledger.await_uploads(side, OVERWRITE, *reach)
+    ledger.compare_watch(side, *reach, writes=True)
     replaced = ledger.windows(side)
-    commit(ledger, _plan_adoption, side, OVERWRITE, 0, nbytes, "adoption", (buffer, announced))
+    commit(ledger, _plan_adoption, side, OVERWRITE, *reach, "adoption", (buffer, announced))
     let_go(replaced)
     for other in ledger.all_sides:
         has = other is not side and ledger.windows(other)
         if has and ledger.home(other).shared and ledger.home(side).shared:
             # The next access there shares the new buffer, if it can.
             ledger.whole[other] = None
-            ledger.forget_shortcuts(other)
+            ledger.forget_shortcuts()
             ledger.loans.live.difference_update(ledger.loans.of(other))
 
 

@@ -24,7 +24,7 @@ from syncblob.memory.operations import in_turn, is_written_elsewhere, searches
 from syncblob.memory.room import in_room
 from syncblob.memory.state_machine import CONST, MUTABLE, Access, Head, Run, head_over, plan_access
 from syncblob.memory.windows import provide
-from syncblob.transfers import Copying, open_logs, running_guards, transfer
+from syncblob.transfers import Copying, transfer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -152,7 +152,7 @@ def _initial_bytes(source: Any, part: Layout) -> Any:
     array: np.ndarray[Any, Any] = np.ndarray(
         part.shape, part.dtype, read, part.offset - part.start, part.strides
     )
-    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    return np.ascontiguousarray(array).ravel().view(np.uint8)
 
 
 # --- asynchronous ---------------------------------------------------------------------------------
@@ -182,7 +182,7 @@ def push(ledger: Ledger, side: Side, stream: object, start: int, stop: int, reas
     ledger.await_uploads(Side.HOST, MUTABLE, start, stop)
     if ledger.alike(side) & 1:
         # There is nothing to copy.
-        commit(ledger, changes.plan, side, CONST, start, stop, reason, ())
+        commit(ledger, changes.plan, side, CONST, start, stop, reason)
         return
     commit(ledger, _plan_push, Side.HOST, MUTABLE, start, stop, reason, (side, stream))
 
@@ -206,23 +206,23 @@ def _plan_push(  # a copy
 ) -> Change:
     """Plan an asynchronous copy from a side to another, on a stream."""
     target, stream = copy
+    origin = 1 << side
     started: list[Upload] = []
     before = ledger.spans
     # An alias of either side may write before the copy arrives, so neither is trusted.
-    writers = ledger.loans.writers(start, stop, 1 << side | 1 << target)
-    reach = [Run(each.start, each.stop, -1) for each in writers]
+    writers = ledger.loans.writers(start, stop, origin | 1 << target)
+    reach = [Run(each.start, each.stop, origin) for each in writers]
     lacking, runs = plan_access(before, target, CONST, start, stop, writers=reach)
-    if any(piece.holders and not piece.holders >> side & 1 for piece in lacking):
+    if any(piece.holders and not piece.holders & origin for piece in lacking):
         # A signal handler has written on a third side since the caller looked.
-        raise RuntimeError(
-            "this memory was used elsewhere while an asynchronous copy of it began; try again"
-        )
-    after = before.replaced(runs if before.nbytes else [Run(0, 0, before.holders[0] | 1 << target)])
-    ranges = [piece[:2] for piece in lacking] if before.nbytes else [(0, 0)]
+        ledger.refuse_reentry()
+    after, ranges = before.replaced(runs), [piece[:2] for piece in lacking]
+    if not before.nbytes:
+        after, ranges = before.whole(0, before.holders[0] | 1 << target), [(0, 0)]
     change = target, before, after, start, stop, lacking
     return Change(
         *change,
-        losers=1 << side,
+        losers=origin,
         lost=ranges,
         prepare=partial(_start, side, stream, started),
         counted=True,
@@ -267,9 +267,7 @@ def upload(accelerator: Accelerator, contents: NDArray[np.uint8], reason: str) -
     nbytes = contents.nbytes
     call = in_turn, accelerator, accelerator.allocate, nbytes
     buffer = in_room(accelerator, reason, MemoryError, *call)
-    if nbytes and (open_logs or running_guards.get()):
+    if nbytes:
         copying = Copying(accelerator, reason, next_serial())
         transfer(copying, "upload", nbytes, 0, accelerator.upload, contents, buffer)
-    elif nbytes:
-        accelerator.upload(contents, buffer)
     return buffer

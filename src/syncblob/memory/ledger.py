@@ -316,11 +316,8 @@ class Ledger(Buffers):
 
     # --- under the lock --------------------------------------------------------------------------
 
-    def note(
-        self, reason: str, start: int, stop: int, place: NotedPlace, before: Spans | None = None
-    ) -> None:
-        """Append to the history what led to this map, by default from that of a new memory."""
-        before = before or Spans.whole(self.nbytes, 0)
+    def note(self, reason: str, start: int, stop: int, place: NotedPlace, before: Spans) -> None:
+        """Append to the history what led to this map from an earlier one."""
         self.noted = (*self.noted[OLDEST:], reason, before, self.spans, "", start, stop, *place)
 
     def is_use_noted(self, side: Side) -> bool:
@@ -443,13 +440,9 @@ class Ledger(Buffers):
             self.watch = None
 
     def after_fork(self) -> None:
-        """Refuse accesses in a forked child if another thread held the lock during the fork."""
+        """Refuse all accesses in a forked child if another thread held the lock during the fork."""
         if is_lost(self.lock):
-            self.lose()
-
-    def lose(self) -> None:
-        """Refuse all accesses from now on: another thread held the lock during a fork."""
-        self.revoke_shortcuts()
-        # With a watch, every access takes the lock.
-        self.watch = Watch(self.lock, self.window_over)
-        self.lock = LostLock()  # type: ignore[assignment]  # stands in for the lock
+            self.revoke_shortcuts()
+            # With a watch, every access takes the lock.
+            self.watch = Watch(self.lock, self.window_over)
+            self.lock = LostLock()  # type: ignore[assignment]  # stands in for the lock

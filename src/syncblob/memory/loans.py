@@ -269,7 +269,7 @@ class _Index:
         """Return the loans whose ranges overlap a range, and some that nearly do."""
         near: list[Loan] = []
         for level, blocks in list(self.levels.items()):
-            first, last = (start >> level) - 1, (stop - 1) >> level
+            first, last = (start >> level) - 1, stop >> level
             places: Iterable[int] = range(first, last + 1)
             if last - first >= len(blocks):
                 # The range is long, and has few of them.

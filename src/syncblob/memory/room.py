@@ -69,7 +69,7 @@ def _by_age(buffer: Evictable) -> float:
 
     What is only there is copied twice.
     """
-    return (1 + buffer.age) / (1 + buffer.newest / max(buffer.nbytes, 1))
+    return (1 + buffer.age) / (1 + buffer.newest / (buffer.nbytes or 1))
 
 
 _policy: Callable[[Evictable], float] = _by_age
@@ -123,7 +123,7 @@ def make_room(home: Accelerator, reason: str, needed: int) -> bool:
                 break
     if refusal and not freed:
         raise refusal
-    return freed > 0
+    return bool(freed)
 
 
 def _scored(home: Accelerator) -> Iterator[tuple[float, Ledger, Side, tuple[int, int]]]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Never, Self
 from syncblob._layout import Layout
 from syncblob.arrays.native import buffer_of
 from syncblob.devices import Device, Side
-from syncblob.memory.accesses import acquire, alias, borrow, export_watched, note_alias
+from syncblob.memory.accesses import acquire, alias, borrow, export_watched
 from syncblob.memory.buffers import Window
 from syncblob.memory.changes import adopt, take
 from syncblob.memory.copies import gather, pull, push, push_from_host
@@ -139,7 +139,7 @@ class SyncedMemory(Ledger):
         TypeError, ValueError
             If it is not such an array. Nothing has changed then.
         """
-        self.replace_side(Side.HOST, *buffer_of(array, Side.HOST, self.accelerator))
+        self.replace_side(Side.HOST, *buffer_of(array, Side.HOST))
 
     def set_gpu_data(self, array: Any) -> None:
         """Adopt an array as the accelerator buffer; otherwise as `set_cpu_data`.
@@ -353,7 +353,7 @@ class SyncedMemory(Ledger):
                 if window is None or not self.home(side).overlap(array, window.array):
                     return False
             others = self.loans.writers(*layout.reach, ~self.alike(side))
-            everything = self.span_limit > 0 or any(hasattr(each, "ended") for each in others)
+            everything = bool(self.span_limit) or any(hasattr(each, "ended") for each in others)
             take(self, side, *layout.reach, reason, everything=everything)
         return True
 
@@ -393,7 +393,7 @@ class SyncedMemory(Ledger):
 
     def track(self, side: Side, layout: Layout, reason: str, kind: str, target: object) -> None:
         """Record an array that lies over a side's buffer already as an alias; see `export`."""
-        self._hand_out(side, MUTABLE, layout, reason, partial(note_alias, kind, target))
+        self._hand_out(side, MUTABLE, layout, reason, partial(alias, kind, target))
 
     def _hand_out(
         self, side: Side, access: Access, layout: Layout, reason: str, hand_out: HandOut

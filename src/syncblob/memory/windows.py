@@ -221,7 +221,7 @@ def _rescue(ledger: Ledger, side: Side, start: int, stop: int, reason: str) -> N
     for start, stop, _ in runs:
         part = Layout.raw(stop - start, start)
         ledger.compare_watch(refuge, start, stop, writes=False)
-        commit(ledger, _plan_copy, refuge, CONST, start, stop, reason, (), part)
+        commit(ledger, _plan_copy, refuge, CONST, start, stop, reason, layout=part)
 
 
 def _plan_eviction(
@@ -230,9 +230,8 @@ def _plan_eviction(
     """Plan to free the windows of a side in a range."""
     side, windows = evicted
     if ledger.only_on(side, start, stop) or ledger.inside(side, start, stop) != windows:
-        raise RuntimeError(
-            "this memory was written, or lent to be written, while it was evicted; try again"
-        )
+        # A signal handler has written, or lent it to be written.
+        ledger.refuse_reentry()
     before, prepare = ledger.spans, partial(_replace, windows)
     after = before.changed(start, stop, lambda held: held & ~(1 << side))
     # Borrows there lost their write permission when the bytes were copied elsewhere.

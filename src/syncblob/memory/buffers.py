@@ -43,15 +43,13 @@ PAIR = tuple(Side)
 class Window:
     """A buffer of a range of a memory, or of all of it."""
 
-    __slots__ = ("address", "array", "common", "exporter", "start", "stop")
+    __slots__ = ("array", "common", "exporter", "start", "stop")
 
     def __init__(self, start: int, stop: int, array: Any) -> None:
         self.start: int = start
         self.stop: int = stop
         # The buffer, in which the byte at `start` is the first.
         self.array: Any = array
-        # Its address, once it was asked for.
-        self.address: int | None = None
         # The object that aliases are made over; see `Home.exporter`.
         self.exporter: Any = None
         # What windows of several sides have in common if they are one buffer, else None.
@@ -74,10 +72,7 @@ class Window:
 
     def layout(self, home: Home, array: Any) -> Layout:
         """Return the layout in the memory of an array over the window."""
-        if self.address is None and array.size:
-            # To ask an array takes long.
-            self.address = home.address(self.array)
-        return home.layout(array, (self.address or 0) - self.start)
+        return home.layout(array, home.address(self.array) - self.start)
 
     def view(self, home: Home, layout: Layout, *, writable: bool, own: bool = False) -> Any:
         """Lay an array over the window, without a copy.

@@ -682,10 +682,10 @@ class Blob(Operators, Views, Replacements, CaffeMath, Creation):
             loans = memory.own_loans() if memory.loans is NO_LOANS else memory.loans
             loans.lend(array, "DLPack", side, start, stop, user_instruction())
             if kept.shortcut.writable and memory.loans is loans:
+                if home is HOST:
+                    return array.__dlpack__(max_version=max_version)
                 make = array.__dlpack__ if home.native else partial(home.capsule, array)
                 capsule = make(stream=stream, max_version=max_version)
-                if home is HOST:
-                    return capsule
                 return dlpack_capsules.edit(capsule, device=home.dlpack_device)
         capsule = export_dlpack.export(
             self.memory,

@@ -216,8 +216,7 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0917  # the steps of every chang
     """
     revoked: list[Loan] = []
     change: Change | None = None
-    written = [0]
-    done, fields = False, None
+    done, fields, written = False, None, [0]
     try:
         # Accesses that interrupt this on the same thread are refused from now on.
         ledger.moving = True
@@ -230,10 +229,9 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0917  # the steps of every chang
             # A signal handler may have started one since the caller waited.
             ledger.finish_uploads(side, access, start, stop)
         spans, rare = ledger.spans, ledger.loans.live or ledger.source or ledger.shared
-        plain = planner is plan and not rare and len(ledger.homes) <= len(PAIR)
-        if (plain and spans.uniform is not None and start < stop) and (
-            stop - start == spans.nbytes or (spans.uniform and ledger.whole[side] is not None)
-        ):
+        plain = planner is plan and start < stop and not rare and len(ledger.homes) <= len(PAIR)
+        ready = stop - start == spans.nbytes or (spans.uniform and ledger.whole[side])
+        if plain and ready and spans.uniform is not None:
             change = _plan_uniform(spans.nbytes, spans.uniform, side, access, start, stop, SMALL)
         else:
             change = planner(ledger, side, access, start, stop, argument)

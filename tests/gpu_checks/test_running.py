@@ -128,7 +128,9 @@ def test_what_cannot_run_here_is_no_failure(run):
 
 def test_the_summary_is_written_at_each_change(run, tmp_path):
     # The second job reads what is known of the first one, of itself and of the third.
-    code = "import json, sys; print(json.load(open(sys.argv[1]))['jobs']); sys.exit(1)"
+    code = """import json, sys
+while "'running', 'process'" not in (jobs := str(json.load(open(sys.argv[1]))["jobs"])): pass
+print(jobs); sys.exit(1)"""
     path = tmp_path / "out" / "summary.json"
     _, results = run(job("first", ""), job("second", code, path), job("third", ""))
     tail = results["step/second"]["tail"]

@@ -156,7 +156,7 @@ OTHER_USES = {
 def test_arrays_used_in_the_middle_of_a_use_are_not_taken_for_current_later(meanwhile, use, other):
     blob, views = divided()
     if other == "interrupt":
-        views[1] + 1
+        use(views[1])
 
     def work():
         with suppress(KeyboardInterrupt):

@@ -10,7 +10,6 @@ import math
 import operator
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial
 from importlib.util import find_spec
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, SupportsIndex
@@ -684,8 +683,7 @@ class Blob(Operators, Views, Replacements, CaffeMath, Creation):
             if kept.shortcut.writable and memory.loans is loans:
                 if home is HOST:
                     return array.__dlpack__(max_version=max_version)
-                make = array.__dlpack__ if home.native else partial(home.capsule, array)
-                capsule = make(stream=stream, max_version=max_version)
+                capsule = home.capsule(array, stream=stream, max_version=max_version)
                 return dlpack_capsules.edit(capsule, device=home.dlpack_device)
         capsule = export_dlpack.export(
             self.memory,

@@ -41,8 +41,9 @@ def forgets_newest(x: BlobCore, side: Side) -> bool:
 
 def array_beside(x: Any, home: Home) -> Any:
     """Return an array for new contents that are stored later; None if another way is needed."""
-    late, layout = home.plain and not supervisors and forgets_newest(x, x.side), x.layout
-    return home.empty(layout.shape, layout.dtype) if late else None
+    if supervisors or not (home.plain and forgets_newest(x, x.side)):
+        return None
+    return home.empty(x.layout.shape, x.layout.dtype)
 
 
 def overwrite_by(

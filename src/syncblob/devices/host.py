@@ -38,6 +38,8 @@ class NumpyHome(Home):
     """A home whose buffers are NumPy arrays."""
 
     native = True
+    # In C, without a call of ours.
+    capsule: Any = staticmethod(np.ndarray.__dlpack__)
     bounded = False
     namespace: ModuleType = np
 

@@ -43,11 +43,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
     """Exclude imported and collected objects, which are most of all, from garbage collection."""
-    gc.disable()
+    thresholds = gc.get_threshold()
+    # Not `gc.disable()`: Dask, imported then, would disable it again after each index it takes.
+    gc.set_threshold(0)
     try:
         return (yield)
     finally:
-        gc.enable()
+        gc.set_threshold(*thresholds)
         gc.freeze()
 
 

@@ -22,6 +22,8 @@ from syncblob._source_lines import SourceLine as SourceLine
 from syncblob.array_api import *  # noqa: F403  # the names of the standard
 from syncblob.array_api import __array_api_version__ as __array_api_version__
 from syncblob.array_api import __array_namespace_info__ as __array_namespace_info__
+from syncblob.blob.memory_summary import MemorySummary as MemorySummary
+from syncblob.blob.memory_summary import memory_summary as memory_summary
 from syncblob.devices import Device as Device
 from syncblob.devices import available_devices as available_devices
 from syncblob.devices import default_device as default_device
@@ -36,9 +38,7 @@ from syncblob.memory import Head as Head
 from syncblob.memory import SyncedMemory as SyncedMemory
 from syncblob.memory.room import Evictable as Evictable
 from syncblob.memory.room import set_eviction_policy as set_eviction_policy
-from syncblob.memory.summary import MemoryRow as MemoryRow
-from syncblob.memory.summary import MemorySummary as MemorySummary
-from syncblob.memory.summary import memory_summary as memory_summary
+from syncblob.memory.rows import MemoryRow as MemoryRow
 from syncblob.transfers import Transfer as Transfer
 from syncblob.transfers.guards import compute_only_on as compute_only_on
 from syncblob.transfers.guards import max_transfers as max_transfers

@@ -168,7 +168,7 @@ class Blob(Operators, Views, Replacements, CaffeMath, Creation):
     def head(self) -> Head:
         """Where the newest contents of data are; for a view, those of its part of the memory."""
         memory = self.memory
-        return memory.head_over(*self.layout.reach, self.accelerator_side(memory))
+        return memory.spans.head(*self.layout.reach, self.accelerator_side(memory))
 
     @property
     def diff_head(self) -> Head:
@@ -176,7 +176,7 @@ class Blob(Operators, Views, Replacements, CaffeMath, Creation):
         diff = self.existing_diff()
         if diff is None:
             return Head.UNINITIALIZED
-        return diff.head_over(*self.layout.reach, self.accelerator_side(diff))
+        return diff.spans.head(*self.layout.reach, self.accelerator_side(diff))
 
     @property
     def flags(self) -> Flags:
@@ -347,7 +347,8 @@ class Blob(Operators, Views, Replacements, CaffeMath, Creation):
 
         BufferError, with nothing changed, if an alias, exposed memory, or an operation of another
         thread needs a buffer, or if that side is an adopted array or shared memory, which later
-        writes would not reach.
+        writes would not reach. NoDeviceError if something has to leave the host, and no accelerator
+        can be used.
         """
         return parts.evict(self, side)
 

@@ -37,7 +37,7 @@ class Layout:
     size: int = field(compare=False, repr=False)
     contiguous: bool = field(compare=False, repr=False)
     # The range of the elements in the memory: from the first byte to behind the last. Both are 0 if
-    # there are no elements.
+    # there are no elements, and so is the offset.
     start: int = field(compare=False, repr=False)
     stop: int = field(compare=False, repr=False)
 
@@ -63,7 +63,7 @@ class Layout:
             )
         )
         if not self.size:
-            self.start = self.stop = 0
+            self.start = self.stop = self.offset = 0
         elif self.contiguous:
             self.start = offset
             self.stop = offset + self.size * dtype.itemsize
@@ -85,7 +85,7 @@ class Layout:
     def shift(self, nbytes: int) -> Layout:
         """Return the layout of an array that lies some bytes further on."""
         strides = None if self.contiguous else self.strides
-        return Layout(self.shape, self.dtype, strides, self.offset + nbytes if self.size else 0)
+        return Layout(self.shape, self.dtype, strides, self.offset + nbytes)
 
     @property
     def reach(self) -> tuple[int, int]:
@@ -140,8 +140,7 @@ class Layout:
         """Return the layout of a view that NumPy would make of a dummy, without its elements."""
         array = view(self.dummy())
         address = array.__array_interface__["data"][0]
-        offset = address - _DUMMY_ADDRESS if array.size else self.offset
-        return Layout(array.shape, array.dtype, array.strides, offset)
+        return Layout(array.shape, array.dtype, array.strides, address - _DUMMY_ADDRESS)
 
     def dummy(self) -> np.ndarray[Any, Any]:
         """Return an array with this layout in a memory at an invalid address, always the same."""

@@ -45,7 +45,7 @@ def test_adoption_ends_the_exposure_of_both_sides(side, exposed):
     expose(memory, exposed, shared=True)
     adopt(memory, side, 5)
     assert memory.aliased is (side is not exposed)
-    assume_unaliased(memory)
+    assume_unaliased(memory, 0, memory.nbytes)
     expose(memory, exposed)
     assert memory.loans.foreign == 1 << side | 1 << exposed
     adopt(memory, side, 5)

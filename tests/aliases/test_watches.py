@@ -21,7 +21,7 @@ from syncblob import (
 from syncblob._dtypes import UINT8
 from syncblob._layout import Layout
 from syncblob.devices import Side
-from syncblob.memory import Access, SyncedMemory
+from syncblob.memory import Access, SyncedMemory, synced_memory
 from syncblob.transfers.verify import verifying
 
 COUNT = 4
@@ -151,6 +151,20 @@ def test_a_private_copy_finds_a_write_through_a_const_export_and_ends_no_watch(s
         assert export[1] == 11
 
 
+@pytest.mark.parametrize("bring", [Blob.gpu_data, Blob.prefetch])
+@pytest.mark.parametrize("there", ["cpu", "simulated:1"])
+def test_a_copy_from_elsewhere_hides_no_write_through_a_const_export(there, bring):
+    blob = Blob(COUNT, "uint8", device="simulated:0")
+    blob[...] = 1
+    with verified_const():
+        export = np.asarray(blob.gpu.const)
+        blob.on(there)[...] = 2
+        write_past_permissions(export)
+        with pytest.warns(ConstWriteWarning):
+            bring(blob)
+    assert blob.gpu_data().tolist() == [2] * COUNT
+
+
 @pytest.mark.parametrize(("place", "accuses"), [(0, True), (1, False), (2, False), (3, True)])
 @pytest.mark.parametrize("side", Side)
 def test_an_alias_excuses_writes_into_its_own_part(side, place, accuses):
@@ -226,6 +240,35 @@ def test_bytes_that_left_their_side_or_use_are_not_watched():
         np.asarray(other)
         assert other.evict("cpu")
         assert (blob.tolist(), other.tolist()) == ([[1] * COUNT], [0] * COUNT)
+
+
+@pytest.mark.parametrize("side", Side)
+def test_an_eviction_compares_what_it_frees(side):
+    memory = at(side)
+    memory.cpu_data(), memory.gpu_data()
+    with verified_const():
+        export = under_watch(memory, side)
+        write_past_permissions(export)
+        with pytest.warns(ConstWriteWarning):
+            memory.evict(side)
+        assert memory.watch is None
+        assert getattr(memory, READS[side])().tolist() == [1] * COUNT
+
+
+@pytest.mark.parametrize("written", [False, True])
+def test_an_eviction_compares_what_its_bytes_move_to_and_ends_no_watch_there(written):
+    memory = at(Side.HOST)
+    with verified_const():
+        export = under_watch(memory, Side.HOST)
+        memory.mutable_gpu_data()[:] = 5
+        if written:
+            write_past_permissions(export)
+        with pytest.warns(ConstWriteWarning) if written else nullcontext():
+            memory.evict(Side.ACCELERATOR)
+        assert export.tolist() == [5] * COUNT
+        write_past_permissions(export)
+        with pytest.warns(ConstWriteWarning):
+            memory.cpu_data()
 
 
 def in_use_by_another_thread(memory):
@@ -304,6 +347,24 @@ def test_a_borrow_of_a_part_excuses_writes_into_that_part(here):
             getattr(blob[3], f"{here}_data")()
         assert [warning.category for warning in caught] == [ConstWriteWarning] * accuses
         assert borrow.flags.writeable
+
+
+@pytest.mark.parametrize("side", Side)
+def test_a_const_export_that_is_made_amid_a_borrow_accuses_nobody(monkeypatch, side):
+    """Another thread makes it between the access and the record of the borrow."""
+    memory, exports = at(side), []
+    acquire = synced_memory.acquire
+
+    def overtaken(*args):
+        monkeypatch.undo()
+        window = acquire(*args)
+        exports.append(under_watch(memory, side))
+        return window
+
+    with warnings.catch_warnings(action="error"), verified_const():
+        monkeypatch.setattr(synced_memory, "acquire", overtaken)
+        memory.lend(side, Access.MUTABLE, WHOLE, "use")[...] = 2
+    assert exports[0].tolist() == [2] * COUNT
 
 
 @pytest.mark.parametrize("here", ["cpu", "gpu"])
@@ -390,3 +451,13 @@ def test_a_handler_may_write_in_the_midst_of_an_export_and_make_one_in_that_of_a
         else:
             meanwhile(lambda: exports.append(np.asarray(blob)), write)
     assert blob.tolist() in ([1] * COUNT, [2] * COUNT)  # in a transfer, it is refused
+
+
+@at_each_place
+def test_a_handler_may_evict_what_an_export_under_watch_is_over(meanwhile):
+    blob = Blob(COUNT, device="simulated")
+    blob[...] = 1
+    np.asarray(blob)
+    with verified_const():
+        meanwhile(partial(np.asarray, blob), partial(blob.evict, "cpu"))
+        assert blob.tolist() == [1] * COUNT

@@ -52,6 +52,20 @@ def test_operands_need_not_fit_together(room, held, other):
     assert first.on("cpu").tolist() == (NUMBERS + (held == "first")).tolist()
 
 
+@pytest.mark.usefixtures("room")
+def test_the_result_has_the_class_of_the_operand_that_is_of_a_subclass():
+    class Named(Blob):
+        def __init__(self, *, title):
+            super().__init__(COUNT, "int32", device=LIMITED)
+            self.title = title
+
+    first, second = blob_of(NUMBERS), Named(title="second")
+    second.overwrite_cpu_data()[...] = 2
+    for result in (first + second, second + first, np.add(first, second)):
+        assert type(result) is Named
+        assert result.on("cpu").tolist() == (NUMBERS + 2).tolist()
+
+
 @pytest.mark.usefixtures("no_collections")
 @pytest.mark.parametrize(
     "function",

@@ -1,6 +1,7 @@
 """Evictions: by hand, and by themselves when an accelerator is full."""
 
 import gc
+import itertools
 import operator
 import os
 import pickle
@@ -8,9 +9,10 @@ import random
 import signal
 import threading
 import time
+import types
 import weakref
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 
 import numpy as np
@@ -22,6 +24,7 @@ from in_threads import in_threads
 import syncblob
 import syncblob.array_api as xp
 from syncblob import Blob, Evictable, Head, record_transfers, set_memory_limit
+from syncblob._weak_list import WeakTable
 from syncblob.blob.core import BlobCore, making
 from syncblob.calls import in_parts
 from syncblob.calls.operators import plans_of_operator
@@ -147,15 +150,17 @@ def test_what_is_refused(act, error, message):
 # --- by hand --------------------------------------------------------------------------------------
 
 
-def test_a_failed_upload_is_not_of_the_operation_that_needs_room(two):
+@pytest.mark.parametrize("alone", [False, True])
+def test_a_failed_upload_is_not_of_the_operation_that_needs_room(two, alone):
     first, second, third = (Blob(COUNT, "int32", device=LIMITED) for _ in range(3))
     for blob in (first, second, third):
         blob.mutable_cpu_data()[...] = 7
-    second.gpu_data()
+    kept = np.asarray(second.gpu) if alone else second.gpu_data()
     with two.failing(transfer=1):
         first.async_gpu_push()
         two.synchronize()
-    assert third.gpu_data().tolist() == [7] * COUNT
+    assert third.gpu_data().tolist() == kept.tolist() == [7] * COUNT
+    assert first.tolist() == [7] * COUNT
 
 
 @pytest.mark.usefixtures("two")
@@ -187,6 +192,17 @@ def test_what_only_one_side_holds_moves_to_the_other(side):
     assert blob.memory.buffer(Side.HOST if side == "cpu" else Side.ACCELERATOR) is None
     assert blob.tolist() == [7] * COUNT
     assert "evict: " in str(blob.explain())
+
+
+@pytest.mark.parametrize("side", Side)
+@pytest.mark.usefixtures("simulated")
+def test_the_history_has_an_eviction_of_what_no_access_needs(side):
+    memory = filled(7).memory
+    memory.cpu_data()
+    (memory.mutable_cpu_data if side else memory.mutable_gpu_data)()
+    head = memory.head
+    memory.evict(side)
+    assert str(memory.history[-1]).startswith(f"evict: {head.name}, at ")
 
 
 def test_a_blob_that_was_computed_with_lets_go_of_its_arrays(limited):
@@ -233,6 +249,9 @@ def test_a_shortcut_that_was_asked_for_before_an_eviction_has_no_buffer():
     assert blob.tolist() == [9] * COUNT
 
 
+BUSY = "^another thread, or an operation that this one interrupts, is using Blob of 256 bytes$"
+
+
 @pytest.mark.parametrize("write", [lambda x: operator.setitem(x, [0, 1], 5), Blob.update])
 def test_what_an_operation_writes_is_not_evicted_by_hand(limited, monkeypatch, write):
     blob, found = filled(7), []
@@ -242,7 +261,7 @@ def test_what_an_operation_writes_is_not_evicted_by_hand(limited, monkeypatch, w
     compute_there = limited.compute
 
     def evict_first(*args, **keywords):
-        with pytest.raises(BufferError, match="another thread, or an operation that this one"):
+        with pytest.raises(BufferError, match=BUSY):
             blob.evict("gpu")
         found.append(blob.memory.windows(Side.ACCELERATOR))
         return compute_there(*args, **keywords)
@@ -252,6 +271,83 @@ def test_what_an_operation_writes_is_not_evicted_by_hand(limited, monkeypatch, w
     assert all(found)
     assert found
     assert blob.tolist()[:2] in ([5, 5], [6, 6])
+
+
+@pytest.mark.parametrize(
+    ("function", "place"),
+    [(np.frexp, 0), (np.modf, 1), (lambda x, out: np.divmod(x, 3, out=out), 0)],
+)
+def test_a_call_that_writes_its_operand_may_evict_for_another_result(limited, function, place):
+    old = np.linspace(4, 9, COUNT, dtype=np.float32)
+    expected = function(old, out=(None, None))
+    x, other = Blob(COUNT, device=LIMITED), filled(7, 2 * COUNT)
+    x[...] = old
+    limited.capacity = 3 * NBYTES
+    out = [None, None]
+    out[place] = x
+    found = function(x, out=tuple(out))
+    assert found[place] is x
+    for new, right in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(new, right)
+    np.testing.assert_array_equal(other, 7)
+
+
+def test_a_call_that_writes_several_parts_ends_when_there_is_no_room_for_all(limited):
+    count = 1 << 16
+    old = np.full((3, count), 7)
+    x, y, z = (Blob((3, count), "int64", device=LIMITED) for _ in range(3))
+    for blob in (x, y, z):
+        blob.mutable_cpu_data()[...] = old
+    # For two results and one row.
+    limited.capacity = 3 * old[0].nbytes + 100
+    with pytest.raises(MemoryError, match="nothing there can be evicted"):
+        np.divmod(z[0], 3, out=(x[0], y[0]))
+    for blob in (x, y, z):
+        assert blob.head is Head.HEAD_AT_CPU
+        np.testing.assert_array_equal(blob, old)
+
+
+@pytest.mark.parametrize("kept", ["exposed", "alias", "adopted"])
+def test_what_needs_the_host_keeps_it_there_without_any_accelerator(kept):
+    blob = syncblob.asarray(np.ones(3)) if kept == "exposed" else Blob(3, "float64", device="cpu")
+    blob[...] = 1
+    alias = np.asarray(blob.cpu) if kept == "alias" else None
+    if kept == "adopted":
+        blob.set_cpu_data(np.ones(3))
+    assert blob.memory.accelerator is None
+    with pytest.raises(BufferError, match="cannot leave cpu"):
+        blob.evict("cpu")
+    assert blob.head is Head.HEAD_AT_CPU
+    assert blob.tolist() == [1] * 3
+    del alias
+
+
+@pytest.mark.parametrize("use", [lambda x: x + 1, Blob.gpu_data], ids=["operator", "accessor"])
+@pytest.mark.parametrize("interrupt", [False, True])
+def test_an_array_that_is_made_amid_an_eviction_or_an_interrupt_keeps_no_memory(
+    limited, monkeypatch, use, interrupt
+):
+    blob = Blob(COUNT, "int32", device=LIMITED)
+    blob.mutable_cpu_data()[...] = 7
+    blob.gpu_data()
+    real, calls = WeakTable.add, []
+
+    def add(table, found):
+        first = table is operations.keepers and calls.append(found) is None and len(calls) == 1
+        if first and interrupt:
+            raise KeyboardInterrupt
+        real(table, found)
+        if first:
+            blob.memory.evict(Side.ACCELERATOR)
+
+    monkeypatch.setattr(WeakTable, "add", add)
+    with suppress(KeyboardInterrupt):
+        assert use(blob) is not None
+    assert calls
+    gc.collect()
+    blob.memory.evict(Side.ACCELERATOR)
+    assert limited.used_nbytes == 0
+    assert blob.tolist() == [7] * COUNT
 
 
 @pytest.mark.parametrize("side", ["cpu", "gpu"])
@@ -280,6 +376,23 @@ def test_what_an_operator_writes_while_its_buffer_is_evicted_is_kept(monkeypatch
     plans_of_operator("add", add, in_place=True)[Blob](view, view + 1)
     assert (blob.tolist(), len(calls) > 1) == ([7] * (size // 2) + [17] * view.size, True)
     assert refused == ["gpu"] * (side == "gpu")
+    assert side == "gpu" or HOST.writers is operations.WRITERS
+
+
+def test_one_warning_is_enough_if_room_has_to_be_made(limited):
+    limited.capacity = NBYTES
+    blob, other = Blob(COUNT, "int32", device=LIMITED), filled(1)
+    alias = np.from_dlpack(blob.on("cpu"))
+    with pytest.warns(syncblob.StaleAliasWarning) as caught:
+        blob.mutable_gpu_data()
+    assert (len(caught), other.head, len(alias)) == (1, Head.HEAD_AT_CPU, COUNT)
+
+
+def test_the_device_on_which_elements_are_gathered_makes_room(limited):
+    limited.capacity = 2 * NBYTES
+    first, second = filled(1), filled(2)
+    assert first[::2].tolist() == [1] * (COUNT // 2)
+    assert (first.head, second.head) == (Head.HEAD_AT_GPU, Head.HEAD_AT_CPU)
 
 
 @pytest.mark.usefixtures("simulated")
@@ -331,7 +444,7 @@ def test_of_a_view_the_windows_in_its_range_are_freed():
     blob[10:18] += 1
     assert blob[:9].evict("gpu") == 32
     assert blob[9:17].evict("gpu") == 0
-    assert blob.memory.head_over(40, 72) is Head.HEAD_AT_GPU
+    assert blob.memory.spans.head(40, 72) is Head.HEAD_AT_GPU
     assert blob.evict("gpu") == 32
     assert blob.tolist() == [*range(1, 9), 8, 9, *range(11, 19), *range(18, COUNT)]
     kept = "evict, which keeps a buffer of bytes 40 to 72: SPLIT, at "
@@ -369,6 +482,11 @@ def test_operands_stay():
     assert (first.sum().item(), second.sum().item()) == (COUNT, 2 * COUNT)
     first += second
     assert first.sum().item() == 3 * COUNT
+    # Of operands within others, even within themselves, those some levels down.
+    nested = [first]
+    nested.append({"out": (nested, second)})
+    used = [*operations.used_by(nested)]
+    assert used.count(first.memory) == used.count(second.memory) == 2
 
 
 @pytest.mark.usefixtures("two")
@@ -445,6 +563,9 @@ def test_the_log_says_for_whom():
     assert log[0].line.filename == __file__
     assert "eviction for copy: HEAD_AT_GPU -> SYNCED, download" in str(first.explain())
     assert third.sum().item() == 2 * COUNT
+    with record_transfers() as log:
+        compute(second.home, partial(np.ones, 2 * COUNT, "int32"))
+    assert {each.reason for each in log} == {"eviction for a computation"}
 
 
 @pytest.mark.usefixtures("two")
@@ -485,6 +606,27 @@ def test_another_policy(set_policy):
         (NBYTES, NBYTES, "x"),
         (NBYTES, NBYTES, "y"),
     }
+
+
+@pytest.mark.usefixtures("two")
+def test_an_age_counts_the_evictions_since_the_last_use(set_policy):
+    ages = []
+
+    def first_named(buffer):
+        ages.append((buffer.name, buffer.age))
+        return -ord(buffer.name)
+
+    z = filled(0, name="z")
+    set_policy(first_named)
+    # Kept, so that no number of bytes is given back.
+    blobs = [filled(value, name=name) for value, name in enumerate("abcd")]
+    assert ages == [("z", 0), ("a", 0), ("z", 1), ("b", 0), ("z", 2), ("c", 0)]
+    for name in "ef":
+        # At least the second one uses an array that is kept.
+        z += 1
+        z += 1
+        blobs.append(filled(0, name=name))
+    assert ages[6:] == [("z", 0), ("d", 0), ("z", 0), ("e", 0)]
 
 
 @pytest.mark.parametrize("start", ["prefetch", "async_gpu_push"])
@@ -672,6 +814,48 @@ def test_whatever_needs_memory_makes_room(limited, use):
     assert [other.tolist() for other in others] == [[2] * COUNT] * 3
 
 
+def take_const(blob):
+    with syncblob.verified_const():
+        np.from_dlpack(blob.gpu.const)
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        pytest.param(Blob.gpu_data, id="gpu_data"),
+        pytest.param(Blob.mutable_gpu_data, id="mutable_gpu_data"),
+        pytest.param(Blob.async_gpu_push, id="async_gpu_push"),
+        pytest.param(Blob.prefetch, id="prefetch"),
+        pytest.param(take_const, id="verified_const"),
+        pytest.param(lambda blob: blob[::2].copy(), id="copy"),
+        pytest.param(lambda blob: blob.evict("cpu"), id="evict"),
+    ],
+)
+@pytest.mark.parametrize("split", [False, True])
+@pytest.mark.usefixtures("two", "exact_parts")
+def test_who_needs_room_lets_others_use_the_memory_meanwhile(set_policy, use, split):
+    kept, found = [filled(1), filled(2)], []
+    blob = Blob(COUNT, "int32", device=LIMITED)
+    blob.memory.side_of(syncblob.simulated(6))
+    blob.mutable_cpu_data()[...] = 3
+    if split:
+        blob.on("simulated:6")[:9] = 3
+
+    def policy(buffer):
+        def take():
+            return blob.memory.lock.acquire(blocking=False) and (blob.memory.lock.release(), True)
+
+        found.extend(in_threads(take))
+        return buffer.age
+
+    set_policy(policy)
+    with suppress(RuntimeError) if split else nullcontext():
+        use(blob)
+    assert all(found)
+    assert found or (split and use is Blob.async_gpu_push)
+    assert [each.tolist()[0] for each in (*kept, blob)] == [1, 2, 3]
+
+
 def test_buffers_whose_checked_exports_have_ended_are_evicted(limited):
     limited.capacity = 2 * NBYTES
     with syncblob.verified_const():
@@ -710,6 +894,21 @@ def test_what_other_threads_free_meanwhile_is_used(limited, monkeypatch):
         return (blob + 1).tolist()
 
     assert in_threads(free, add)[1] == [2] * COUNT
+
+
+def test_a_call_is_made_again_as_long_as_memory_is_given_back(limited, monkeypatch):
+    limited.capacity = 2 * NBYTES
+    blob, others, given_back = filled(1), [np.asarray(filled(2).gpu)], []
+
+    def give_back():
+        given_back.append(True)
+        if len(given_back) == 3:
+            others.clear()
+        return True
+
+    monkeypatch.setattr(limited, "give_back", give_back)
+    assert (blob + 1).tolist() == [2] * COUNT
+    assert len(given_back) == 3
 
 
 @pytest.mark.parametrize("chained", [False, True])
@@ -786,7 +985,8 @@ def busy(blob):
 @pytest.mark.parametrize("writes", [False, True])
 @pytest.mark.usefixtures("two")
 def test_what_another_thread_uses_stays_until_it_has_ended(writes):
-    first, second = filled(1), filled(2)
+    # Without a GIL, memory that a waiting thread has made is not free before it goes on.
+    ((first, second),) = in_threads(lambda: (filled(1), filled(2)))
 
     def check(_blob):
         if writes:
@@ -845,6 +1045,49 @@ def test_nobody_waits_for_ever(limited, monkeypatch):
     with busy([first, second]), pytest.raises(MemoryError, match="nothing there can be evicted"):
         filled(3)
     assert not operations.line
+
+
+@pytest.mark.parametrize(
+    ("threads", "beside", "start", "tries", "standing"),
+    [
+        pytest.param(1, None, None, 2, [], id="alone"),
+        pytest.param(2, None, None, 7, [1] * 6, id="beside an idle thread"),
+        pytest.param(2, "user", None, 12, [1] * 11, id="beside a user of the device"),
+        pytest.param(2, "writer", None, 12, [1] * 11, id="beside a writer"),
+        pytest.param(2, None, list, 7, [1] * 6, id="from the start"),
+        pytest.param(2, None, operations.has_written, 7, [0] * 6, id="after a write"),
+    ],
+)
+def test_a_call_is_made_again_until_a_wait_is_of_no_use(  # noqa: PLR0913, PLR0917
+    limited, monkeypatch, threads, beside, start, tries, standing
+):
+    """Here 6 tries beside idle threads and 5 seconds beside others, with half a second each."""
+    calls, lines, now = [], [], itertools.count(100.0, 0.5)
+    clock = types.SimpleNamespace(
+        monotonic=lambda: next(now), sleep=lambda _: lines.append(len(operations.line))
+    )
+    monkeypatch.setattr(room, "time", clock)
+    monkeypatch.setattr(room, "_COLLECTIONS", 1)
+    monkeypatch.setattr(threading, "active_count", lambda: threads)
+    if beside == "writer":
+        monkeypatch.setitem(operations.WRITERS, 0, NO_SHORTCUT)
+    used = Blob(1, device=LIMITED)
+    # What does not say how much it needs may need nothing.
+    limited.capacity = 0
+
+    def fail():
+        calls.append(None)
+        raise MemoryError("none")
+
+    def operation(_used):
+        start()
+        compute(limited, fail)
+
+    with busy(used) if beside == "user" else nullcontext(), pytest.raises(MemoryError) as caught:
+        compute(limited, fail) if start is None else room.from_the_start(operation, used)
+    assert (len(calls), lines) == (tries, standing)
+    listed = "    nothing of a Blob; other arrays are not listed"
+    assert str(caught.value) == f"none; nothing there can be evicted:\n{listed}"
 
 
 def test_who_has_written_waits_with_what_it_has_and_does_not_write_again(limited):
@@ -1028,7 +1271,8 @@ def test_an_error_waits_for_no_work_elsewhere(two):
 
 
 @pytest.mark.parametrize("limited_to", [2 * NBYTES + 64, None])
-def test_what_the_device_can_never_hold_evicts_nothing(limited, monkeypatch, limited_to):
+@pytest.mark.parametrize("call", [operator.call, room.from_the_start])
+def test_what_the_device_can_never_hold_evicts_nothing(limited, monkeypatch, limited_to, call):
     """Nor does it wait for other threads."""
     monkeypatch.setattr(room, "_take_turn", None)
     limited.capacity = 10 * NBYTES if limited_to else 2 * NBYTES + 64
@@ -1038,10 +1282,10 @@ def test_what_the_device_can_never_hold_evicts_nothing(limited, monkeypatch, lim
         set_memory_limit(LIMITED, limited_to),
         busy(used),
         pytest.raises(
-            MemoryError, match=rf"^{LIMITED} can never hold 580 B; (?!.*delete).*work on parts"
+            MemoryError, match=rf"^{LIMITED} can never hold 580 B; (?!.*delete).*; work on parts"
         ),
     ):
-        Blob(2 * COUNT + 17, "int32", device=LIMITED).gpu_data()
+        call(Blob(2 * COUNT + 17, "int32", device=LIMITED).gpu_data)
     assert other.head is Head.HEAD_AT_GPU
 
 
@@ -1063,6 +1307,27 @@ def test_no_more_is_evicted_than_is_needed(limited):
     blobs = [filled(value) for value in range(3)]
     assert filled(3, 2 * COUNT).head is Head.HEAD_AT_GPU
     assert [blob.head.name for blob in blobs] == ["HEAD_AT_CPU", "HEAD_AT_CPU", "HEAD_AT_GPU"]
+
+
+def test_an_operation_that_lacks_no_room_on_a_device_is_not_made_again():
+    def fail():
+        raise MemoryError("of something else")
+
+    with pytest.raises(MemoryError, match=r"^of something else$"):
+        room.from_the_start(fail)
+
+
+def test_one_buffer_is_evicted_for_a_call_that_does_not_say_what_it_needs(two):
+    blobs, errors = [Blob(1, "int8", device=LIMITED) for _ in range(2)], [MemoryError()]
+    for blob in blobs:
+        blob[...] = 1
+
+    def fail_once():
+        if errors:
+            raise errors.pop()
+
+    compute(two, fail_once)
+    assert [blob.head.name for blob in blobs] == ["HEAD_AT_CPU", "HEAD_AT_GPU"]
 
 
 @pytest.mark.usefixtures("two")

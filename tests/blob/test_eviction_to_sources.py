@@ -15,6 +15,7 @@ from syncblob import Blob, Head, SyncedMemory, record_transfers
 from syncblob._layout import Layout
 from syncblob.devices import Side
 from syncblob.memory import Access
+from syncblob.memory.state_machine import Spans
 
 COUNT = 64
 NBYTES = 4 * COUNT
@@ -61,6 +62,40 @@ def file(tmp_path):
     blob[...] = np.arange(COUNT)
     syncblob.write_blob(blob, path)
     return path
+
+
+def test_just_what_was_written_moves_all_or_nothing(limited, source):
+    blob = of_numbers(source)
+    blob.gpu_data()
+    for part in (blob[8:16], blob[32:40]):
+        part.mutable_gpu_data()[...] = -1
+    with limited.failing(transfer=2), pytest.raises(RuntimeError, match="transfer"):
+        blob.evict("gpu")
+    assert blob.head is blob[8:16].head is Head.HEAD_AT_GPU
+    with record_transfers() as log:
+        assert blob.evict("gpu") == NBYTES
+    assert [(each.offset, each.nbytes) for each in log] == [(32, 32), (128, 32)]
+    expected = np.arange(COUNT)
+    expected[8:16] = expected[32:40] = -1
+    assert blob.tolist() == expected.tolist()
+
+
+def test_what_a_signal_handler_writes_amid_another_write_is_not_dropped(source, monkeypatch):
+    blob, put = of_numbers(source), Spans.put
+    blob.cpu_data()
+
+    def interrupted(*args):
+        monkeypatch.setattr(Spans, "put", put)
+        blob[32:40].mutable_cpu_data()[...] = -2
+        return put(*args)
+
+    monkeypatch.setattr(Spans, "put", interrupted)
+    blob[8:16].mutable_cpu_data()[...] = -1
+    assert Spans.put is put
+    assert blob.evict("cpu") == NBYTES
+    expected = np.arange(COUNT)
+    expected[8:16], expected[32:40] = -1, -2
+    assert blob.tolist() == expected.tolist()
 
 
 @pytest.mark.parametrize("side", ["cpu", "gpu"])
@@ -138,8 +173,8 @@ def test_of_a_part_that_was_written_only_that_is_downloaded(limited, source, mon
     limited.reset_counts()
     blob.evict("gpu")
     assert limited.downloaded_bytes == 32
-    assert blob.memory.head_over(0, 32) is Head.UNINITIALIZED
-    assert blob.memory.head_over(32, 64) is Head.HEAD_AT_CPU
+    assert blob.memory.spans.head(0, 32) is Head.UNINITIALIZED
+    assert blob.memory.spans.head(32, 64) is Head.HEAD_AT_CPU
     # The rest is read again, in parts.
     monkeypatch.delattr(Everything, "__call__")
     assert blob.tolist() == [*range(8), *range(9, 17), *range(16, COUNT)]

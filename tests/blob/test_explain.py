@@ -12,10 +12,11 @@ from xml.etree import ElementTree as ET
 
 import numpy as np
 import pytest
-from made_blobs import split
+from made_blobs import filled, split
 
 import syncblob
 from syncblob import Blob, ConstWriteWarning, StaleAliasWarning, record_transfers, verified_const
+from syncblob.blob.core import newest_side
 from syncblob.devices import Side
 from syncblob.memory.accesses import expose
 
@@ -109,6 +110,18 @@ def test_a_stale_alias_is_called_stale_with_the_access_that_made_it_so() -> None
     assert array is not None
 
 
+def test_an_alias_is_stale_since_the_last_write_that_took_bytes_from_it() -> None:
+    blob = at_cpu()
+    whole, row = torch.from_dlpack(blob.cpu), np.asarray(blob[0].cpu)
+    for write in (blob[0].overwrite_gpu_data, blob.mutable_gpu_data):
+        with pytest.warns(StaleAliasWarning):
+            write()
+    since = [line_of(blob, reason) for reason in ("mutable_gpu_data", "overwrite_gpu_data")]
+    stale = sorted(text for label, text in blob.explain().rows if label == "stale alias")
+    assert [text.partition("stale since ")[2] for text in stale] == since
+    del whole, row
+
+
 @pytest.mark.parametrize(
     ("access", "reason"),
     [
@@ -192,6 +205,22 @@ def test_what_each_side_holds_of_a_split_memory_is_told(monkeypatch) -> None:
     blob.cpu_data()
     assert rows_of(blob)["host"] == "80 bytes, up to date"
     assert rows_of(blob)["on the host"] == FULL * 40
+
+
+@pytest.mark.parametrize(("module", "factor"), [("explain", 1), ("caffe_math", 2)])
+def test_another_thread_may_split_what_one_side_had(monkeypatch, module, factor) -> None:
+    blob = filled(1, 4, "float32", device="simulated")
+
+    def later(*args):
+        blob[:1].on("cpu").mutable_cpu_data(), blob[1:].mutable_gpu_data()
+        return newest_side(*args)
+
+    monkeypatch.setattr(f"syncblob.blob.{module}.newest_side", later)
+    if factor == 1:
+        assert "HEAD_AT_CPU: the newest contents are on the host" in str(blob.explain())
+    else:
+        blob.scale_data(factor)
+    assert blob.tolist() == [factor] * 4
 
 
 def test_below_it_are_the_ranges_of_living_aliases_and_exposures() -> None:

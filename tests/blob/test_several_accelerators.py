@@ -263,8 +263,10 @@ def test_guards_and_logs_know_peer_copies():
     with xp.no_transfers(), pytest.raises(xp.TransferGuardError, match="a peer copy of 48 bytes"):
         at(A) + at(B)
     with xp.max_transfers(bytes=48), record_transfers() as log:
-        at(A) + at(B)
+        blob = at(A)
+        blob.on(B).sum()
     assert "1 x peer copy, 48 bytes" in log.summary()
+    assert blob.memory.history[-1].copied == "peer"
     assert (log.to_dict()["peer_copies"], log.to_dict()["peer_bytes"]) == (1, 48)
     assert (log.uploads, log.downloads, log.nbytes) == (0, 0, 48)
 

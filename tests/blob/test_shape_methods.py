@@ -9,7 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import syncblob
-from syncblob import Blob, Head
+from syncblob import Blob, Head, SyncedMemory
+from syncblob.blob import replace_memory
+from syncblob.blob.core import BlobCore
 from syncblob.devices import Side
 
 # The sides with the newest contents when a Blob grows again. The result must be the same for all.
@@ -181,6 +183,47 @@ def test_only_its_own_bytes_of_a_larger_diff_are_copied(accelerator):
         blob.gpu_diff()
     shared = syncblob.memory_kind(accelerator) == "shared"
     assert log.nbytes == (0 if shared else blob.nbytes)
+
+
+@pytest.fixture
+def amid(monkeypatch):
+    """Give what runs a handler at the next call of a function, before it."""
+
+    def arrange(owner, name, handler):
+        real = getattr(owner, name)
+
+        def function(*args, **keywords):
+            monkeypatch.setattr(owner, name, real)
+            handler()
+            return real(*args, **keywords)
+
+        monkeypatch.setattr(owner, name, function)
+
+    return arrange
+
+
+@pytest.mark.parametrize("name", ["shared_gradient", "successor"])
+def test_a_diff_made_amid_the_first_use_of_diff_is_kept(amid, name):
+    """By a signal handler or by another thread."""
+    blob = Blob(2)
+    write(blob, [1, 2])
+    owner = BlobCore if name == "shared_gradient" else SyncedMemory
+    amid(owner, name, lambda: write(blob.diff, [3, 4]))
+    assert blob.diff.tolist() == [3, 4]
+
+
+def test_data_and_diff_may_be_shared_amid_each_other(amid):
+    blob, other = Blob(2), Blob(2)
+    write(other, [1, 2])
+    write(other.diff, [3, 4])
+    amid(replace_memory, "leave", lambda: blob.share_diff(other))
+    blob.share_data(other)
+    assert (blob.tolist(), blob.diff.tolist()) == ([1, 2], [3, 4])
+    blob = Blob(2)
+    blob.mutable_cpu_diff()
+    amid(replace_memory, "leave", lambda: blob.share_data(other))
+    blob.share_diff(other)
+    assert (blob.tolist(), blob.diff.tolist()) == ([1, 2], [3, 4])
 
 
 @pytest.mark.parametrize("holder", ["a view", "a view of a view", "a sharer"])

@@ -196,6 +196,15 @@ def test_what_is_no_index_raises_the_error_of_numpy(device, key):
         blob[key] = 1
 
 
+def test_the_diff_of_diff_is_one_of_the_blob_and_its_views():
+    blob = Blob(3)
+    blob.diff.diff[...] = 5
+    blob[:1].diff.diff[...] = 6
+    blob.diff[1:2].diff[...] = 7
+    assert blob.diff.diff.tolist() == blob.view().diff.diff.tolist() == [6, 7, 5]
+    assert blob.diff.tolist() == blob.diff.diff.diff.tolist() == [0, 0, 0]
+
+
 def test_an_assignment_that_cannot_be_supplied_changes_nothing(simulated):
     blob = synced("simulated:0")
     simulated.reset_counts()

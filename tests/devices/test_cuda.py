@@ -1132,3 +1132,7 @@ def test_a_borrow_of_a_part_keeps_its_window_if_there_is_no_room_for_the_whole()
             blob[5:20].gpu_data()
         rows[...] = 7
         assert blob.cpu_data().tolist() == [7] * 10 + [3] * 990
+        assert blob.memory.buffer(1) is None
+    del rows
+    blob[:11].mutable_gpu_data()
+    assert blob.memory.buffer(1) is not None

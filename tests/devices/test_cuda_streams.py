@@ -16,7 +16,7 @@ from made_blobs import filled
 import syncblob
 from syncblob import Blob, Head
 from syncblob.blob.core import GPU_DATA, fresh
-from syncblob.devices import accelerator
+from syncblob.devices import Side, accelerator
 from syncblob.memory import CONST, MUTABLE
 
 torch = pytest.importorskip("torch")
@@ -142,7 +142,7 @@ def test_what_a_function_returns_of_others_stays_theirs(cupy, backend):
 
 
 @lazily
-@pytest.mark.parametrize("kind", ["operand", "keyword", "copy", "container"])
+@pytest.mark.parametrize("kind", ["operand", "keyword", "copy", "container", "write"])
 def test_an_upload_waits_for_a_computation_that_reads(backend, machine, kind):
     blob, seen = filled(1, 8, device="cuda:0"), []
     array = blob.array_in(blob.home, CONST, "test")
@@ -159,6 +159,9 @@ def test_an_upload_waits_for_a_computation_that_reads(backend, machine, kind):
             backend.compute(lambda *, x: launch(see, x), x=array)
         elif kind == "copy":
             copied = backend.compute(backend.copy, array)
+        elif kind == "write":
+            use = Side.ACCELERATOR, MUTABLE, blob.layout, "test", lambda _, x: launch(see, x)
+            filled(2, 8, device="cuda:0").memory.write(*use, array)
         else:
             backend.compute(lambda arrays: launch(see, *arrays["x"]), {"x": [array]})
     blob.mutable_cpu_data()[...] = 9

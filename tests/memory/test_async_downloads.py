@@ -74,6 +74,16 @@ def test_a_write_on_the_device_comes_after_the_download(device):
     assert values(blob.cpu_data()) == {7}
 
 
+def test_a_download_comes_after_one_that_was_started_before(device):
+    blob = on_device(device)
+    for value in (4, 5, 6):
+        blob.prefetch("cpu")
+        blob.mutable_gpu_data().fill(value)
+    blob.prefetch("cpu")
+    assert blob.head is SYNCED
+    assert values(blob.cpu_data()) == values(blob.gpu_data()) == {6}
+
+
 def test_a_part_is_downloaded_and_the_others_stay(device, monkeypatch):
     monkeypatch.setattr(changes, "SMALL", 0)
     blob = on_device(device)
@@ -89,10 +99,11 @@ def test_a_part_is_downloaded_and_the_others_stay(device, monkeypatch):
     assert set(np.ravel(blob.tolist())) == {3, 9}
 
 
-def test_what_lies_beside_a_part_of_a_small_memory_comes_along_at_once(device):
+@pytest.mark.parametrize("row", [0, 3])
+def test_what_lies_beside_a_part_of_a_small_memory_comes_along_at_once(device, row):
     blob = on_device(device)
     with syncblob.record_transfers() as log:
-        blob[1].prefetch("cpu")
+        blob[row].prefetch("cpu")
     [one] = log
     assert (one.nbytes, one.asynchronous, one.reason) == (blob.nbytes, False, "prefetch")
     assert values(blob.cpu_data()) == {3}

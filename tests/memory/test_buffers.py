@@ -13,6 +13,7 @@ from syncblob._layout import Layout
 from syncblob.devices import HOST, Side
 from syncblob.memory import Access
 from syncblob.memory.accesses import assume_unaliased, expose
+from syncblob.memory.ledger import Ledger
 
 NBYTES = 64
 VALUES = list(range(NBYTES))
@@ -38,26 +39,15 @@ def test_a_memory_over_a_buffer_has_its_contents_there(side):
         assert getattr(memory, READS[Side(1 - side)])().tolist() == VALUES
 
 
-def test_a_memory_over_a_buffer_on_an_accelerator_belongs_to_it():
-    memory = SyncedMemory.adopting(counting(), accelerator=simulated_device(1))
-    assert memory.accelerator is simulated_device(1)
-    assert (memory.device, memory.device_home) == ("simulated:1", simulated_device(1))
-
-
-def test_the_device_of_a_memory_over_a_buffer_can_be_given_and_stays():
-    memory = SyncedMemory.adopting(counting(), accelerator=simulated_device(1), device="cpu")
-    memory.mutable_gpu_data()
-    assert (memory.device, memory.accelerator) == ("cpu", simulated_device(1))
-
-
-def test_a_buffer_may_be_on_another_accelerator_than_that_of_the_device():
-    memory = SyncedMemory.adopting(
-        counting(), accelerator=simulated_device(1), device="simulated:0"
-    )
-    assert (memory.device, memory.accelerator) == ("simulated:0", simulated_device(0))
-    assert (memory.head, memory.side_of(simulated_device(1))) == (Head.ELSEWHERE, Side(2))
+@pytest.mark.parametrize("device", ["cpu", "simulated:0", None])
+def test_the_device_of_a_memory_over_a_buffer_can_be_given_and_stays(device):
+    backend, other = simulated_device(1), device == "simulated:0"
+    memory = SyncedMemory.adopting(counting(), accelerator=backend, device=device)
+    assert memory.side_of(backend) == 1 + other
+    assert memory.head is (Head.ELSEWHERE if other else Head.HEAD_AT_GPU)
     assert memory.gpu_data().tolist() == VALUES
-    assert memory.head is Head.HEAD_AT_GPU
+    assert (memory.device, memory.head) == (device or "simulated:1", Head.HEAD_AT_GPU)
+    assert memory.accelerator is (simulated_device(0) if other else backend)
 
 
 # --- devices -------------------------------------------------------------------------------------
@@ -68,12 +58,8 @@ def test_accelerators_are_numbered_in_the_order_of_their_first_use():
     homes = [HOST, *(simulated_device(index) for index in (2, 0, 1))]
     assert [memory.side_of(home) for home in homes] == [0, 1, 2, 3]
     assert [memory.home(side) for side in memory.all_sides] == homes
-    assert [side.name for side in memory.all_sides] == [
-        "HOST",
-        "ACCELERATOR",
-        "ACCELERATOR 2",
-        "ACCELERATOR 3",
-    ]
+    names = ["HOST", "ACCELERATOR", "ACCELERATOR 2", "ACCELERATOR 3"]
+    assert [side.name for side in memory.all_sides] == names
     assert all(memory.side_of(home) is Side(side) for side, home in enumerate(homes))
 
 
@@ -85,32 +71,27 @@ def described(error):
     return str(error)
 
 
-@pytest.mark.parametrize("kind", ["allocation", "host_allocation"])
-def test_without_memory_the_error_names_blob_line_and_remedy(simulated, kind):
+@pytest.mark.parametrize("written", [False, True])
+@pytest.mark.parametrize("use", ["cpu_data", "mutable_cpu_data", "mutable_gpu_data"])
+def test_without_memory_the_error_names_blob_line_and_remedy(simulated, use, written):
     blob = Blob((2, 3), device="simulated:0", name="weights")
-    access = blob.mutable_gpu_data if kind == "allocation" else blob.cpu_data
-    where = "simulated:0" if kind == "allocation" else "cpu"
+    kind, where = "host_allocation", "cpu"
+    if use == "mutable_gpu_data":
+        kind, where = "allocation", "simulated:0"
+    if written:
+        blob.on("simulated:0" if where == "cpu" else "cpu")[...] = 1
+    head, access = blob.head, getattr(blob, use)
     with simulated.failing(**{kind: 1}), pytest.raises(MemoryError, match="injected") as caught:
         access()
     text = described(caught.value)
-    assert (
-        f"; {access.__name__} needs 24 B on {where} for Blob 'weights' of shape (2, 3), float32, "
-        f"24 bytes, at {__file__}:"
-    ) in text
-    assert "access(); delete Blobs and aliases that are no longer needed" in text
-    assert blob.head is Head.UNINITIALIZED
-
-
-@pytest.mark.parametrize("access", ["cpu_data", "mutable_cpu_data"])
-def test_so_does_that_of_the_hosts_first_copy(simulated, access):
-    blob = Blob((2, 3), device="simulated:0", name="weights")
-    blob[...] = 1
-    with simulated.failing(host_allocation=1), pytest.raises(MemoryError) as caught:
-        getattr(blob, access)()
-    needed = "needs 24 B on cpu for Blob 'weights' of shape (2, 3), float32, 24 bytes"
-    assert f"; {access} {needed}, at {__file__}:" in described(caught.value)
-    assert blob.head is Head.HEAD_AT_GPU
-    assert blob.cpu_data().tolist() == [[1] * 3] * 2
+    needed = f"needs 24 B on {where} for Blob 'weights' of shape (2, 3), float32, 24 bytes"
+    assert f"; {use} {needed}, at {__file__}:" in text
+    assert text.endswith(
+        "access(); delete Blobs and aliases that are no longer needed, because a Blob keeps a "
+        "buffer on each side that was used, or work on parts of it, as Blob.parts() does"
+    )
+    assert blob.head is head
+    assert access().tolist() == [[written] * 3] * 2
 
 
 @pytest.mark.parametrize(
@@ -236,7 +217,7 @@ def test_a_writer_of_unknown_lifetime_leaves_its_side_alone_newest(side, head):
     expose(memory, side)
     assert memory.head is (HEADS[side] if head is Head.SYNCED else head)
     assert memory.aliased
-    assume_unaliased(memory)
+    assume_unaliased(memory, 0, memory.nbytes)
     assert not memory.aliased
 
 
@@ -261,3 +242,20 @@ def test_a_read_of_what_is_up_to_date_waits_for_nobody(side):
     getattr(memory, f"mutable_{READS[side]}")()[:] = 7
     with memory.lock:
         assert in_threads(lambda: getattr(memory, READS[side])()[0]) == [7]
+
+
+def test_a_buffer_that_another_thread_makes_amid_a_read_is_not_taken_for_the_newest(monkeypatch):
+    memory = SyncedMemory(NBYTES, device="simulated")
+    memory.mutable_gpu_data()[:] = 7
+    usable = Ledger.usable
+
+    def overtaken(*args):
+        monkeypatch.undo()
+        found = usable(*args)
+        memory.evict(Side.ACCELERATOR)
+        memory.overwrite_gpu_data()[:] = 8
+        memory.mutable_cpu_data()[:] = 9
+        return found
+
+    monkeypatch.setattr(Ledger, "usable", overtaken)
+    assert memory.gpu_data().tolist() == [9] * NBYTES

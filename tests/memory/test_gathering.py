@@ -39,6 +39,22 @@ def test_what_a_side_holds_is_copied_there_without_a_buffer_in_between(side, sim
     assert (simulated.allocations, simulated.host_allocations) == (0, 0)
 
 
+def test_elements_with_gaps_are_gathered_after_other_work_on_them(simulated, monkeypatch):
+    memory, settled = memory_on(ACCELERATOR, VALUES, NBYTES), []
+    monkeypatch.setattr(simulated, "settle", settled.append)
+    assert memory.gather(HOST, GAPPED, "test").tolist() == EXPECTED
+    (array,) = settled
+    assert np.shares_memory(array, memory.buffer(ACCELERATOR))
+
+
+@pytest.mark.parametrize("side", Side)
+def test_elements_that_a_side_holds_are_not_copied_before_the_caller_copies_them(side):
+    memory = memory_on(side, VALUES, NBYTES)
+    elements = memory.elements(side, GAPPED, "test")
+    assert elements.tolist() == EXPECTED
+    assert np.shares_memory(elements, memory.buffer(side))
+
+
 def test_a_copy_on_an_accelerator_binds_the_memory_to_it():
     memory = SyncedMemory(NBYTES, device="cpu")
     memory.overwrite_cpu_data()[:] = VALUES
@@ -75,12 +91,16 @@ def test_a_copy_that_finds_no_room_says_for_what_and_where(side, limited):
 # --- uploads under way ---------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("side", Side)
 @pytest.mark.parametrize("pushed", [NBYTES, NBYTES // 2])
 @pytest.mark.usefixtures("held")
-def test_a_copy_on_the_accelerator_waits_for_uploads_of_its_elements(pushed):
+def test_a_copy_waits_for_an_upload_into_what_it_reads(side, pushed):
     memory = on_host()
     memory.async_gpu_push(None, 0, pushed)
-    assert memory.gather(ACCELERATOR, GAPPED, "test").tolist() == EXPECTED
+    if side is HOST:
+        # From now on only the accelerator is newest there.
+        expose(memory, ACCELERATOR, start=0, stop=pushed)
+    assert memory.gather(side, GAPPED, "test").tolist() == EXPECTED
 
 
 @pytest.mark.parametrize("split", [False, True])
@@ -92,15 +112,6 @@ def test_a_copy_on_the_host_waits_for_no_upload_of_what_the_host_holds(split, he
     memory.async_gpu_push(None, 0, NBYTES // 2)
     assert memory.gather(HOST, GAPPED, "test").tolist() == EXPECTED
     assert held.uploads == before
-
-
-@pytest.mark.usefixtures("held")
-def test_a_copy_on_the_host_waits_for_an_upload_into_what_it_reads():
-    memory = on_host()
-    memory.async_gpu_push()
-    # From now on only the accelerator is newest.
-    expose(memory, ACCELERATOR)
-    assert memory.gather(HOST, GAPPED, "test").tolist() == EXPECTED
 
 
 def test_a_copy_on_the_accelerator_of_what_the_host_holds_waits_for_no_upload(held):
@@ -163,3 +174,20 @@ def test_a_copy_in_whose_midst_a_handler_uses_the_blob_is_from_before_or_after(
     use(other)
     meanwhile(lambda: found.append(str(read(blob))), lambda: use(blob))
     assert found[0] in {before, str(read(other))}
+
+
+def test_a_write_into_a_kept_array_is_refused_in_the_midst_of_a_copy(simulated, monkeypatch):
+    blob, download, refused = divided(), simulated.download, []
+    first = blob[:5].on("cpu")
+    for _ in range(3):
+        first[...] = 1
+    assert first.shortcut.writable
+
+    def interrupted(*arrays):
+        with pytest.raises(RuntimeError, match="in the middle of a transfer"):
+            first[...] = 2
+        refused.append(download(*arrays))
+
+    monkeypatch.setattr(simulated, "download", interrupted)
+    assert np.array(blob[:, 1]).tolist() == [1] * 5 + [11, 13, 15]
+    assert refused

@@ -105,6 +105,16 @@ def test_a_log_knows_nothing_of_the_uses_that_an_earlier_one_recorded():
         assert log.avoided == 1
 
 
+def test_a_log_is_told_of_uses_that_needed_no_access_after_an_earlier_one():
+    memory = memory_at(S)
+    with record_transfers():
+        memory.gpu_data()
+    shortcuts = [memory.shortcut(side, Layout.raw(NBYTES)) for side in Side]
+    assert all(shortcut.readable for shortcut in shortcuts)
+    with record_transfers():
+        assert not any(shortcut.readable for shortcut in shortcuts)
+
+
 def test_what_is_overwritten_elsewhere_was_not_avoided():
     memory = memory_at(S)
     with record_transfers() as log:
@@ -199,7 +209,7 @@ def test_an_accessor_that_nothing_but_a_thread_has_called_is_noted(monkeypatch):
     while blob.head is not S or _thread._count() > before:
         time.sleep(0.01)
     assert not raised
-    assert blob.memory.history[-1].after is S
+    assert blob.memory.history[-1].map_after.head() is S
 
 
 @pytest.mark.parametrize("access", Access)
@@ -244,4 +254,4 @@ def test_the_oldest_entries_are_forgotten():
     entries = memory.history
     assert len(entries) < len(accesses)
     assert [entry.reason for entry in entries] == accesses[-len(entries) :]
-    assert Head.UNINITIALIZED not in {entry.before for entry in entries}
+    assert Head.UNINITIALIZED not in {entry.map_before.head() for entry in entries}

@@ -5,7 +5,7 @@ import pytest
 from in_threads import in_threads
 from made_blobs import filled, memory_on
 
-from syncblob import StaleAliasWarning
+from syncblob import StaleAliasWarning, simulated
 from syncblob._layout import Layout
 from syncblob.devices import Side
 from syncblob.memory import Access
@@ -38,6 +38,36 @@ def test_nothing_comes_between_while_memories_are_given_up():
     assert given_up == [True]
     for memory in memories:
         assert memory.mutable_cpu_data().tolist() == [1] * NBYTES
+
+
+@pytest.mark.parametrize("side", Side)
+@pytest.mark.parametrize("place", [0, NBYTES - 1])
+def test_what_was_lent_on_either_side_can_write_no_longer(side, place):
+    memories = [memory_on(side) for _ in range(2)]
+    layout = Layout.raw(1, place)
+    borrow = memories[0].lend(side, Access.MUTABLE, layout, "use")
+    alias = memories[1].export(side, Access.MUTABLE, layout, "use", "NumPy")
+    with pytest.warns(StaleAliasWarning, match="^a test makes aliases stale: a NumPy"):
+        give_all_up(memories, lambda: None)
+    assert not borrow.flags.writeable
+    assert not alias.flags.writeable
+
+
+@pytest.mark.parametrize("interrupted", range(2))
+def test_a_memory_in_the_midst_of_a_transfer_is_not_given_up(interrupted, monkeypatch):
+    memories, device = [memory_on(Side.HOST) for _ in range(2)], simulated()
+    borrow, upload = memories[0].mutable_cpu_data(), device.upload
+
+    def handler(*arrays):
+        upload(*arrays)
+        with pytest.raises(RuntimeError, match="in the middle of a transfer"):
+            give_all_up(memories, pytest.fail)
+        monkeypatch.undo()
+
+    monkeypatch.setattr(device, "upload", handler)
+    assert memories[interrupted].gpu_data().tolist() == [1] * NBYTES
+    assert device.upload == upload
+    assert borrow.flags.writeable == (interrupted == 1)
 
 
 @pytest.mark.parametrize("place", [0, NBYTES - 1])

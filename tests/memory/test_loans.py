@@ -1,12 +1,17 @@
 """Loans: which of them may write into a range, and which lose their write permission."""
 
+from functools import partial
+
 import numpy as np
 import pytest
+from interrupt_points import at_each_place
+from made_blobs import adopt
 
-from syncblob import Blob, SyncedMemory
+from syncblob import Blob, StaleAliasWarning, SyncedMemory
 from syncblob._layout import Layout
 from syncblob.devices import Side
 from syncblob.memory import Access
+from syncblob.memory.accesses import expose
 from syncblob.memory.ledger import Ledger
 from syncblob.memory.loans import BORROW, EXPOSED, NUMPY, Loans
 
@@ -55,6 +60,58 @@ def test_a_borrow_is_made_again_if_a_signal_handler_reads_the_other_side(monkeyp
     monkeypatch.setattr(Ledger, "own_loans", interrupted)
     memory.lend(side, Access.MUTABLE, ALL, "test")[...] = 2
     assert memory.array(Side(1 - side), Access.CONST, ALL, "test").tolist() == [2] * 8
+
+
+def use_both_sides(blob):
+    blob.gpu_data()
+    blob.mutable_cpu_data()
+
+
+@pytest.mark.parametrize("hand_out", [Blob.mutable_cpu_data, lambda blob: np.asarray(blob.cpu)])
+@pytest.mark.parametrize("handler", [lambda blob: adopt(blob.memory, Side.HOST, 5), use_both_sides])
+@at_each_place
+def test_what_is_writable_is_tracked_whatever_a_handler_has_done(meanwhile, handler, hand_out):
+    blob, arrays = Blob(8, "uint8", device="simulated"), []
+    blob.on("cpu")[...] = 1
+    meanwhile(lambda: arrays.append(hand_out(blob)), partial(handler, blob))
+    for value in (2, 3):
+        if arrays[0].flags.writeable:
+            arrays[0][...] = value
+            assert blob.gpu_data().tolist() == [value] * 8
+
+
+@at_each_place
+def test_an_exposure_is_known_whatever_a_handler_has_done(meanwhile):
+    blob = Blob(8, "uint8", device="simulated")
+    blob.on("cpu")[...] = 1
+    memory = blob.memory
+    meanwhile(lambda: expose(memory, Side.HOST), partial(use_both_sides, blob))
+    for value in (2, 3):
+        memory.buffer(Side.HOST)[:] = value
+        assert memory.gpu_data().tolist() == [value] * 8
+
+
+@pytest.mark.parametrize("hand_out", [Blob.mutable_cpu_data, lambda blob: np.asarray(blob.cpu)])
+def test_what_a_write_beside_a_stale_alias_takes_back_is_not_writable(monkeypatch, hand_out):
+    blob = Blob((2, 4), "uint8", device="simulated")
+    blob[...] = 1
+    stale = np.asarray(blob[0].cpu)
+    with pytest.warns(StaleAliasWarning):
+        blob[...] = 2
+    home, arrays = blob.home, []
+    compute = type(home).compute
+
+    def interrupted(*args):
+        monkeypatch.undo()
+        compute(home, *args)
+        arrays.append(hand_out(blob[1]))
+
+    monkeypatch.setattr(home, "compute", interrupted)
+    with pytest.warns(StaleAliasWarning):
+        blob.scale_data(2)
+    assert not stale.flags.writeable
+    assert not arrays[0].flags.writeable
+    assert blob.tolist() == [[4] * 4] * 2
 
 
 def test_loans_that_are_given_up_meanwhile_are_not_used(monkeypatch):

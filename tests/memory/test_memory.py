@@ -165,7 +165,7 @@ def test_a_memory_is_bound_when_its_accelerator_buffer_is_allocated():
 
 @pytest.mark.parametrize("nbytes", [-1, 2.5])
 def test_impossible_sizes_are_refused(nbytes):
-    with pytest.raises((ValueError, TypeError)):
+    with pytest.raises((ValueError, TypeError), match=r"got -1|as an integer"):
         SyncedMemory(nbytes)
 
 
@@ -177,6 +177,8 @@ def test_empty_memories_go_through_all_states_without_a_transfer():
         memory.mutable_cpu_data()
         memory.async_gpu_push()
         assert memory.head is Head.SYNCED
+        expose(memory, Side.ACCELERATOR)
+        assert memory.head is Head.HEAD_AT_GPU
     assert len(log) == 0
 
 
@@ -204,7 +206,7 @@ def test_a_log_of_transfers_changes_nothing_of_an_empty_memory():
             (memory.gpu_data if head is Head.HEAD_AT_CPU else memory.cpu_data)()
             assert memory.head is Head.SYNCED
             assert not isinstance(borrow, np.ndarray) or not borrow.flags.writeable
-    heads = [entry.before for entry in memory.history]
+    heads = [entry.map_before.head() for entry in memory.history]
     assert heads[:3] == [Head.UNINITIALIZED, Head.HEAD_AT_GPU, Head.HEAD_AT_CPU]
     assert len(heads) == 1 + 2 * 3
 
@@ -221,13 +223,26 @@ def test_an_array_that_is_tracked_makes_aliases_of_the_other_side_stale():
     assert (memory.head, memory.history[-1].reason) == (Head.HEAD_AT_CPU, "track")
 
 
+def test_a_log_that_another_thread_opens_during_a_copy_is_no_alias(monkeypatch):
+    class Logs(list):
+        def __bool__(self):
+            self.append(None)
+            return len(self) > 1
+
+    memory = at_cpu()
+    monkeypatch.setattr("syncblob.memory.changes.open_logs", Logs())
+    assert memory.gpu_data().tolist() == memory.cpu_data().tolist()
+
+
 def test_a_write_leaves_its_own_side_exposed():
     memory, layout = at_cpu(), Layout.raw(NBYTES)
     memory.gpu_data()
     expose(memory, Side.HOST)
     memory.gpu_data()
-    memory.write(Side.HOST, Access.MUTABLE, layout, "write", np.copyto, 5)
-    assert memory.loans.live
+    for value in (5, 6):
+        memory.write(Side.HOST, Access.MUTABLE, layout, "write", np.copyto, value)
+        assert memory.loans.live
+        assert memory.cpu_data().tolist() == [value] * NBYTES
 
 
 @pytest.mark.parametrize("name", ["_prefetch", "export_watched"])

@@ -15,6 +15,7 @@ from syncblob import Blob, Head, SyncedMemory, record_transfers
 from syncblob._layout import Layout
 from syncblob.devices import POISON, Side
 from syncblob.memory import Access
+from syncblob.memory.buffers import Source
 
 # They count the bytes of parts of small memories.
 pytestmark = pytest.mark.usefixtures("exact_parts")
@@ -87,7 +88,7 @@ def test_the_first_rows_of_a_source_are_all_that_is_read(make, side, simulated):
     with record_transfers() as log:
         assert use(memory, side, CONST, 0, 10).tolist() == VALUES[:10]
     assert spans(memory) == [(0, 10, 1 << side), (10, NBYTES, 0)]
-    assert (memory.head, memory.head_over(0, 10)) == (Head.SPLIT, Head(1 << side))
+    assert (memory.head, memory.spans.head(0, 10)) == (Head.SPLIT, Head(1 << side))
     assert log.nbytes == (10 if side else 0)
     assert memory.buffer(Side(1 - side)) is None
     if make is Reader:
@@ -254,3 +255,21 @@ def test_a_source_that_a_handler_has_used_up_is_read_again(meanwhile, work):
     blob = Blob.from_source(6, np.float32, Again(), device="simulated")
     meanwhile(partial(work, blob), blob.prefetch)
     assert blob.tolist() == [0, 1, 2, 3, 4, 5]
+
+
+def test_a_source_that_was_used_up_is_opened_again():
+    source = Source(Again(), 24)
+    assert source.rest() is source
+    assert source.contents().view(np.float32).tolist() == [0, 1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("last", [0, 23])
+def test_a_write_into_the_last_byte_that_a_source_has_is_kept(last):
+    """Whoever writes there first has to tell: an eviction drops what the source has."""
+    blob = Blob.from_source(24, np.uint8, Again(), device="simulated")
+    blob.gpu_data()
+    (blob[1:] if last == 0 else blob[:-1])[...] = 7
+    kept = blob + 0
+    blob += 1
+    blob.evict()
+    assert blob.tolist() == (kept + 1).tolist()

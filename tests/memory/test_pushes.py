@@ -19,6 +19,8 @@ from syncblob._layout import Layout
 from syncblob.devices import Side, simulation
 from syncblob.memory import Access
 from syncblob.memory.accesses import expose
+from syncblob.memory.changes import SMALL
+from syncblob.memory.state_machine import Spans
 
 NBYTES = 64
 
@@ -105,6 +107,29 @@ def test_who_may_write_on_the_host_waits_for_the_upload(access, aliased, held):
     assert held.uploads == 0
     getattr(memory, access)()
     assert held.uploads == (2 if aliased and access == "gpu_data" else 1)
+
+
+@pytest.mark.usefixtures("held")
+def test_a_read_on_the_host_waits_for_a_download_behind_an_upload():
+    memory = memory_on(Side.HOST, 1, 2 * SMALL)
+    memory.lend(Side.ACCELERATOR, Access.OVERWRITE, Layout.raw(SMALL, SMALL), "use")[:] = 2
+    memory.async_gpu_push(None, 0, SMALL)
+    memory.prefetch(Side.HOST, SMALL, 2 * SMALL)
+    assert len(memory.uploads) == 2
+    assert memory.cpu_data().tolist() == [1] * SMALL + [2] * SMALL
+
+
+def test_what_an_alias_may_write_during_a_push_to_it_is_copied_again():
+    memory = at_cpu()
+    use = Side.ACCELERATOR, Access.MUTABLE, Layout.raw(8, 16), "use", "DLPack"
+    alias = memory.export(*use)
+    with pytest.warns(syncblob.StaleAliasWarning):
+        memory.mutable_cpu_data()[:] = 5
+    memory.async_gpu_push()
+    alias[:] = 9
+    assert memory.spans.head(16, 24) is Head.HEAD_AT_CPU
+    assert memory.spans.head(24, NBYTES) is Head.SYNCED
+    assert memory.gpu_data().tolist() == [5] * NBYTES
 
 
 def test_who_exposes_the_host_does_not_wait_for_the_upload(held):
@@ -213,10 +238,12 @@ def test_a_wait_that_a_signal_has_ended_is_waited_for_again(simulated, gate, acc
     blob.async_gpu_push()
     before = signal.signal(signal.SIGALRM, interrupt)
     try:
-        signal.setitimer(signal.ITIMER_REAL, 0.02)
+        # Again later, because Python drops an error that is raised in a finaliser.
+        signal.setitimer(signal.ITIMER_REAL, 0.02, 1)
         with pytest.raises(interruption):
             getattr(blob, access)()
     finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
         gate.set()
     assert blob.head is Head.SYNCED
@@ -269,6 +296,22 @@ def test_a_copy_that_meets_a_failed_push_leaves_the_host_with_the_newest():
     assert blob.gpu_data().tolist() == [5] * 4
 
 
+def test_what_a_signal_handler_writes_while_a_failed_push_is_noted_is_kept(monkeypatch):
+    memory, changed = at_cpu(), Spans.changed
+    failed(partial(memory.async_gpu_push, None, 0, 8))
+
+    def interrupted(*args):
+        monkeypatch.undo()
+        memory.lend(Side.ACCELERATOR, Access.OVERWRITE, Layout.raw(8, 16), "use")[:] = 1
+        return changed(*args)
+
+    monkeypatch.setattr(Spans, "changed", interrupted)
+    with pytest.raises(RuntimeError, match="injected failure"):
+        memory.mutable_cpu_data()
+    assert Spans.changed is changed
+    assert memory.cpu_data().tolist() == [7] * 16 + [1] * 8 + [7] * (NBYTES - 24)
+
+
 @pytest.mark.parametrize("fails", [False, True])
 def test_who_finishes_a_write_on_the_accelerator_waits_for_what_is_on_its_way(simulated, fails):
     memory = SyncedMemory(NBYTES, device="simulated")
@@ -279,8 +322,8 @@ def test_who_finishes_a_write_on_the_accelerator_waits_for_what_is_on_its_way(si
         memory.async_gpu_push(simulated.stream(delay=0.1), 8, 16)
         with pytest.raises(RuntimeError, match="injected") if fails else nullcontext():
             memory.finish_write(Side.ACCELERATOR, Layout.raw(NBYTES), "a write")
-    assert memory.head_over(0, 8) is Head.HEAD_AT_GPU
-    assert memory.head_over(8, 16) is (Head.HEAD_AT_CPU if fails else Head.HEAD_AT_GPU)
+    assert memory.spans.head(0, 8) is Head.HEAD_AT_GPU
+    assert memory.spans.head(8, 16) is (Head.HEAD_AT_CPU if fails else Head.HEAD_AT_GPU)
     expected = [1] * 8 + [7] * 8 + [1] * (NBYTES - 16)
     assert memory.cpu_data().tolist() == memory.gpu_data().tolist() == expected
 

@@ -12,8 +12,9 @@ from program_devices import Simulated
 from syncblob import Head, SyncedMemory, record_transfers
 from syncblob._layout import Layout
 from syncblob.devices import POISON, Side
+from syncblob.interop.export_cuda import is_exposed
 from syncblob.memory import Access
-from syncblob.memory.accesses import assume_unaliased, expose, is_exposed
+from syncblob.memory.accesses import assume_unaliased, expose
 
 # They count the bytes of parts of small memories.
 pytestmark = pytest.mark.usefixtures("exact_parts")
@@ -81,7 +82,7 @@ def test_what_is_noted_says_which_part():
     assert "download of 16 bytes of weights from byte 32 for use at" in str(transfer)
     last = memory.history[-1]
     assert (last.start, last.stop, last.copied) == (16, 48, "download")
-    assert (last.before, last.after) == (Head.SPLIT, Head.SPLIT)
+    assert (last.map_before.head(), last.map_after.head()) == (Head.SPLIT, Head.SPLIT)
 
 
 # --- asynchronous uploads ------------------------------------------------------------------------
@@ -173,7 +174,7 @@ def test_a_write_on_the_other_side_ends_the_exposure_of_what_it_overlaps(side, s
     assert exposed(memory, side) == ([(16, 48)] if shared else [(32, 48)])
     assume_unaliased(memory, 40, 64)
     assert exposed(memory, side) == ([(16, 40)] if shared else [(32, 40)])
-    assume_unaliased(memory)
+    assume_unaliased(memory, 0, memory.nbytes)
     assert not memory.aliased
 
 

@@ -2,10 +2,12 @@
 
 import pytest
 
-from syncblob import Head
+import syncblob
+from syncblob import Blob, Head
 from syncblob.devices import Side
+from syncblob.interop.export_cuda import is_exposed
 from syncblob.memory import SyncedMemory
-from syncblob.memory.accesses import expose, is_exposed, refresh
+from syncblob.memory.accesses import expose, refresh
 from syncblob.memory.loans import SHARED
 
 HOST, ACCELERATOR = Side.HOST, Side.ACCELERATOR
@@ -28,7 +30,7 @@ def exposed(memory, side):
 def test_of_what_both_sides_hold_the_range_is_newest_on_the_host(still_exposed):
     memory = both_hold()
     refresh(memory, 8, 16, still_exposed=still_exposed)
-    heads = [memory.head_over(start, start + 8) for start in range(0, NBYTES, 8)]
+    heads = [memory.spans.head(start, start + 8) for start in range(0, NBYTES, 8)]
     assert heads == [Head.SYNCED, Head.HEAD_AT_CPU, Head.SYNCED, Head.SYNCED]
     assert exposed(memory, HOST) == exposed(memory, ACCELERATOR) == []
 
@@ -58,3 +60,23 @@ def test_what_may_be_written_for_ever_can_stay_exposed():
     assert exposed(memory, HOST) == [(0, NBYTES, True)]
     memory.mutable_gpu_data()
     assert not is_exposed(memory, ACCELERATOR, 0, NBYTES)
+
+
+def test_it_is_refused_in_the_midst_of_a_transfer(monkeypatch):
+    blob, device = Blob(NBYTES, "uint8", device="simulated"), syncblob.simulated()
+    blob.mutable_cpu_data()[...] = 1
+    blob.gpu_data()
+    blob[:8].mutable_cpu_data()[...] = 2
+    upload = device.upload
+
+    def interrupted(*arrays):
+        monkeypatch.setattr(device, "upload", upload)
+        upload(*arrays)
+        for use in (blob.refresh, blob[8:].mutable_cpu_data):
+            with pytest.raises(RuntimeError, match="in the middle of a transfer"):
+                use()
+
+    monkeypatch.setattr(device, "upload", interrupted)
+    blob[:8].mutable_gpu_data()
+    assert device.upload is not interrupted
+    assert blob[8:].head is Head.SYNCED

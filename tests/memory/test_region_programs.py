@@ -1294,9 +1294,9 @@ class WindowProgram(Program):
         super().resize()
         self.touch()
 
-    def share(self):
+    def replaced(self, memory):
         self.rows.clear()
-        super().share()
+        super().replaced(memory)
 
     def check(self):
         for memory, real in {part.memory: part.blob.memory for part in self.parts}.items():

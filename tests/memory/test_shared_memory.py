@@ -18,6 +18,8 @@ from other_processes import forked
 
 import syncblob
 from syncblob import Blob, Head, memory_kind, record_transfers, set_memory_kind
+from syncblob.devices import Side, simulation
+from syncblob.memory import changes
 
 N = 1000
 
@@ -51,11 +53,20 @@ def test_both_sides_are_one_buffer_and_the_log_says_so_once(blob, device):
             assert (blob.cpu_data() == 1 + sum(range(step + 1))).all()
             blob.mutable_cpu_data()[...] += 0
     assert address(blob.memory.buffer(0)) == address(blob.memory.buffer(1))
+    assert blob.memory in blob.home.residents.living()
     assert (len(log), log.nbytes, log.shared, log.shared_bytes) == (0, 0, 1, blob.nbytes)
     assert repr(log).endswith(f"1 shared of {blob.nbytes} bytes>")
     assert f"1 shared of {blob.nbytes} bytes" in log.summary()
     assert log.to_dict()["shared"] == 1
     assert "the same 4000 bytes, up to date" in str(blob.explain())
+
+
+def test_a_buffer_that_one_side_uses_is_not_shared(device):
+    blob = Blob(N, "int32", device=device.name)
+    with record_transfers() as log:
+        blob.mutable_gpu_data()
+        blob[::2].copy()
+    assert log.shared == 0
 
 
 def test_guards_of_transfers_never_stop_it(blob):
@@ -99,6 +110,128 @@ def test_the_host_waits_before_it_writes(blob, device):
         assert blob.tolist() == [9] * N
 
 
+@pytest.mark.parametrize("made", ["host", "device", "adopted"])
+def test_a_write_into_the_one_buffer_by_right_is_no_difference(made):
+    with warnings.catch_warnings(), syncblob.verified_const():
+        warnings.simplefilter("error")
+        blob = Blob(N, "int32", device=SHARED)
+        blob[...] = 1
+        alias = np.asarray(blob.cpu if made == "host" else blob.gpu) if made != "adopted" else None
+        seen = np.asarray(blob if made == "device" else blob.gpu.const)
+        if alias is None:
+            blob.set_cpu_data(np.zeros(N, np.int32))
+        else:
+            alias[0] = 2
+        assert blob.gpu_data()[0] == (2 if alias is not None else 0)
+        del seen
+
+
+def test_the_host_leaves_what_it_shares_to_the_device_and_nothing_beside_an_alias():
+    blob = Blob(N, "int32", device="simulated:0")
+    blob.gpu_data()
+    alias = np.asarray(blob.on(SHARED).gpu)
+    blob.mutable_cpu_data()[...] = 1
+    with pytest.raises(BufferError, match="NumPy alias"):
+        blob.evict("cpu")
+    alias[...] = 9
+    assert blob.gpu_data().tolist() == blob.cpu_data().tolist() == [9] * N
+    del alias
+    blob.mutable_cpu_data()[...] = 4
+    with syncblob.no_transfers():
+        assert blob.evict("cpu") == 0
+    assert blob.on(SHARED).gpu_data().tolist() == blob.gpu_data().tolist() == [4] * N
+
+
+@pytest.mark.parametrize(
+    "use", [Blob.gpu_data, Blob.prefetch, Blob.copy, lambda x: x.fill(3), lambda x: x.evict("cpu")]
+)
+def test_windows_stay_if_the_device_shares_memory_from_then_on(use):
+    blob = Blob((8, 1 << 16), "int32", device="simulated:6")
+    blob.overwrite_cpu_data()[...] = 1
+    blob[:1].mutable_gpu_data()[...] = 5
+    try:
+        set_memory_kind("simulated:6", "shared")
+        use(blob[4:5])
+        assert np.all(blob[:1].gpu_data() == 5)
+        assert np.all(blob[:1].cpu_data() == 5)
+        assert np.all(blob[5:].cpu_data() == 1)
+    finally:
+        set_memory_kind("simulated:6", "separate")
+
+
+@pytest.mark.parametrize(
+    "export",
+    [
+        lambda x: np.from_dlpack(x.const),
+        lambda x: np.asarray(x.gpu.const),
+        lambda x: np.from_dlpack(x, copy=True),
+    ],
+)
+def test_an_export_to_the_host_waits(blob, export):
+    if not isinstance(blob.home, simulation.SimulatedBackend):
+        pytest.skip("NumPy does not take its arrays")
+    blob += 1
+    assert np.all(export(blob) == 2)
+
+
+@pytest.mark.parametrize("exported", ["cpu", SHARED])
+def test_a_transfer_into_the_one_buffer_is_no_difference(exported):
+    with warnings.catch_warnings(), syncblob.verified_const():
+        warnings.simplefilter("error")
+        blob = Blob(N, "int32", device=SHARED)
+        blob[...] = 1
+        seen = np.asarray(blob if exported == "cpu" else blob.gpu.const)
+        blob.on("simulated:0")[...] = 6
+        for device in (SHARED, "cpu") if exported == "cpu" else ("cpu", SHARED):
+            assert (blob.on(device) + 0).tolist() == [6] * N
+        del seen
+
+
+def test_a_copy_made_amid_an_operation_on_the_one_buffer_is_not_trusted(monkeypatch):
+    """Even if an access of the other side of the buffer has made it seem newest there."""
+    blob = Blob(N, "int32", device=SHARED)
+    blob[...] = 0
+    home = blob.home
+    compute = home.compute
+
+    def copy_first(*args, **keywords):
+        monkeypatch.setattr(home, "compute", compute)
+        blob.mutable_cpu_data()[...] = 5
+        blob.on("simulated:0").gpu_data()
+        return compute(*args, **keywords)
+
+    monkeypatch.setattr(home, "compute", copy_first)
+    blob += 7
+    assert home.compute is compute
+    newest = blob.tolist()
+    assert newest in ([7] * N, [12] * N)
+    assert blob.gpu_data().tolist() == blob.on("simulated:0").gpu_data().tolist() == newest
+
+
+def test_what_an_adoption_replaces_is_found_by_no_handler(monkeypatch):
+    blob = Blob(N, "int32", device="simulated:0")
+    blob.on(SHARED)[...] = 1
+    blob.gpu_data()
+    let_go = changes.let_go
+
+    def read_first(gone):
+        monkeypatch.setattr(changes, "let_go", let_go)
+        blob.on(SHARED).gpu_data()
+        let_go(gone)
+
+    monkeypatch.setattr(changes, "let_go", read_first)
+    blob.set_cpu_data(np.full(N, 9, np.int32))
+    assert changes.let_go is let_go
+    for device in ("simulated:0", SHARED, "simulated:1", "cpu"):
+        assert blob.on(device).copy().tolist() == [9] * N
+
+
+def test_a_result_may_be_a_view_of_no_elements(device):
+    doubled = np.tile(Blob((0, 4), device=device.name), 2)
+    assert doubled.tolist() == []
+    assert doubled.shape == (0, 8)
+
+
 def test_a_prefetch_to_the_host_waits(blob, device):
     on_device(device, blob.mutable_gpu_data(), 5)
     blob.prefetch("cpu")
@@ -106,6 +239,30 @@ def test_a_prefetch_to_the_host_waits(blob, device):
     assert (blob.cpu_data() == 5).all()
     on_device(device, blob.mutable_gpu_data(), 6)
     assert (blob.cpu_data() == 6).all()
+
+
+@pytest.mark.parametrize(
+    "bring", [Blob.gpu_data, lambda x: x.prefetch("simulated:0") or x.gpu_data()]
+)
+@pytest.mark.parametrize("side", ["host", "device"])
+def test_a_third_device_sees_what_an_alias_of_the_one_buffer_writes(side, bring):
+    """Also after a write on the side of the buffer that it was not made for."""
+    near = filled(1, N, "int32", device=SHARED)
+    far = near.on("simulated:0")
+    alias = np.asarray(near.cpu if side == "host" else near.gpu)
+    if side == "host":
+        near += 1
+    else:
+        near.mutable_cpu_data()[...] += 1
+    assert np.all(bring(far) == 2)
+    for value in (4, 5):
+        alias[...] = value
+        assert np.all(bring(far) == value)
+        assert np.all(np.asarray(near) == value)
+    with warnings.catch_warnings(action="ignore"):
+        far.mutable_gpu_data()[...] = 6
+        assert np.all(bring(far) == 6)
+        assert np.all(np.asarray(near) == 6)
 
 
 def test_an_alias_of_the_device_is_waited_for_whoever_wrote_last(blob, device):
@@ -182,9 +339,10 @@ def test_borrows_end_as_with_two_copies(blob, device):
 
 
 def test_nothing_is_evicted_and_there_are_no_windows(device):
-    large = Blob((64, 1 << 16), "uint8", device=device.name)
-    large[:3].gpu_data()
-    assert [window.nbytes for window in large.memory.windows(1)] == [large.nbytes]
+    for side, use in enumerate([Blob.cpu_data, Blob.gpu_data]):
+        large = Blob((64, 1 << 16), "uint8", device=device.name)
+        use(large[:3])
+        assert [window.nbytes for window in large.memory.windows(side)] == [large.nbytes]
     large += 1
     assert (large.evict(), large.evict("cpu")) == (0, 0)
     for part in large.parts(nbytes=large.nbytes // 4):
@@ -247,6 +405,17 @@ def test_sources_are_read_into_the_one_buffer(device):
     assert not log
 
 
+def test_work_that_uses_the_memory_from_before_changes_no_initial_contents(device):
+    values = np.arange(N, dtype=np.int32)
+    blob = Blob.from_source(N, "int32", lambda: values.view(np.uint8), device=device.name)
+    blob[: N // 2].overwrite_gpu_data()
+    behind = blob.memory.buffer(Side.ACCELERATOR)[2 * N :]
+    device.seen(behind)[...] = np.full(2 * N, 9, np.uint8)
+    assert np.array_equal(blob[N // 2 :].cpu_data(), values[N // 2 :])
+    device.controls.synchronize()
+    assert np.array_equal(blob[N // 2 :].cpu_data(), values[N // 2 :])
+
+
 def test_the_kind_is_a_choice(device):
     assert (memory_kind("cpu"), memory_kind(device.name)) == ("shared", "shared")
     assert memory_kind("simulated:0") == "separate"
@@ -298,6 +467,20 @@ def test_a_device_with_memory_of_its_own_beside_it(blob, device):
     assert (log.downloads, log.uploads) == (1, 0)
     assert doubled.tolist() == [10] * N
     assert (blob + 1).tolist() == [8] * N
+
+
+def test_the_host_copies_nothing_that_its_own_buffer_holds(device):
+    """Although another device holds it, too, and has been used for longer."""
+    far = filled(1, N, "int32", device="simulated:0")
+    near = far.on(device.name)
+    far.gpu_data(), near.gpu_data()
+    if near.memory.alike(Side.HOST) == 1:
+        pytest.skip("the device cannot use memory of NumPy's")
+    on_device(device, near.mutable_gpu_data(), 6)
+    far.gpu_data()
+    with record_transfers() as log:
+        assert (near.cpu_data() == 6).all()
+    assert not log
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs a fork")

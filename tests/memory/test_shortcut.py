@@ -1,8 +1,10 @@
 """Shortcuts: in which states an array may be used at once, and when that ends."""
 
+import gc
 import operator
 from contextlib import nullcontext
 from functools import partial
+from itertools import islice
 
 import numpy as np
 import pytest
@@ -15,7 +17,7 @@ from syncblob._layout import Layout
 from syncblob.devices import Side
 from syncblob.memory import Access
 from syncblob.memory.accesses import expose
-from syncblob.memory.ledger import Ledger
+from syncblob.memory.ledger import Ledger, Shortcut
 from syncblob.memory.loans import Loans
 from syncblob.memory.state_machine import Spans
 
@@ -134,6 +136,35 @@ def test_a_change_ends_the_shortcuts_of_all_parts():
     assert not any(shortcut.readable or shortcut.writable for shortcut in shortcuts)
 
 
+def test_finalisers_may_add_shortcuts_while_others_are_forgotten():
+    memory = SyncedMemory(1000, device="simulated")
+    memory.mutable_gpu_data()
+    memory.lend(Side.HOST, MUTABLE, Layout.raw(2), "use")
+    shortcuts = [memory.shortcut(Side.ACCELERATOR, Layout.raw(1, 2 + at)) for at in range(9)]
+    starts = iter(range(20, 40))
+
+    class Finaliser:
+        def __init__(self):
+            self.itself = self
+
+        def __del__(self):
+            # CPython 3.11 collects garbage where it makes a tuple, later versions between steps.
+            for start in islice(starts, 1):
+                Finaliser()
+                memory.shortcut(Side.ACCELERATOR, Layout.raw(1, start))
+
+    Finaliser()
+    thresholds = gc.get_threshold()
+    gc.set_threshold(1)
+    try:
+        memory.evict(Side.HOST)
+    finally:
+        gc.set_threshold(*thresholds)
+    assert next(starts, 0) != 20  # some have run
+    memory.forget_shortcuts()
+    assert not any(shortcut.readable or shortcut.writable for shortcut in shortcuts)
+
+
 def test_an_upload_under_way_may_be_read_from_but_not_written_to(held):
     memory = used(Side.HOST)
     here, there = (memory.shortcut(side, WHOLE) for side in Side)
@@ -165,6 +196,33 @@ def test_under_watch_nothing_may_be_used_at_once(side):
         assert not shortcut.readable
         assert usable(memory, side) == ""
         del export
+
+
+def aliased_elsewhere(memory, side):
+    return memory.export(Side(1 - side), MUTABLE, WHOLE, "use", "DLPack")
+
+
+def watched_elsewhere(memory, side):
+    return memory.export(Side(1 - side), CONST, WHOLE, "use", "NumPy")
+
+
+@pytest.mark.filterwarnings("ignore::syncblob.StaleAliasWarning")
+@pytest.mark.parametrize("happens", [aliased_elsewhere, watched_elsewhere, lambda *_: None])
+@pytest.mark.parametrize("access", Access)
+@pytest.mark.parametrize("side", Side)
+def test_an_access_lets_arrays_be_used_at_once_only_if_nothing_concerns_them(side, access, happens):
+    memory = used(side)
+    shortcuts = [memory.shortcut(each, WHOLE) for each in Side]
+    with verified_const() if happens is watched_elsewhere else nullcontext():
+        kept = happens(memory, side)
+        memory.acquire(side, access, WHOLE, "use")
+        granted = ["r" * each.readable + "w" * each.writable for each in shortcuts]
+        for each, now in zip(Side, granted, strict=True):
+            # Who is allowed less than that asks again.
+            assert usable(memory, each).startswith(now)
+        # With no alias and no watch, nobody has to ask.
+        assert kept is not None or granted == [usable(memory, each) for each in Side]
+        del kept
 
 
 # --- logs ----------------------------------------------------------------------------------------
@@ -264,6 +322,31 @@ def test_a_borrow_of_a_shortcut_that_is_revoked_meanwhile_is_made_again(side, mo
     assert not borrow.flags.writeable
 
 
+def test_what_another_thread_revokes_while_an_access_grants_it_stays_revoked():
+    memory = used(Side.HOST)
+    memory.shortcut(Side.HOST, WHOLE)
+    memory.mutable_gpu_data()
+
+    class Contended(Shortcut):
+        @property
+        def side(self):
+            if memory.spans.uniform == Head.SYNCED and not revoked:
+                in_threads(memory.revoke_shortcuts)
+                revoked.append(True)
+            return Side.HOST
+
+        @side.setter
+        def side(self, side):
+            pass
+
+    revoked, window = [], memory.whole[Side.HOST]
+    shortcut = Contended(window)
+    memory.shortcuts = {window: shortcut}
+    memory.cpu_data()
+    assert revoked
+    assert not shortcut.readable
+
+
 # --- the first write after both sides were read --------------------------------------------------
 
 
@@ -278,9 +361,9 @@ def test_a_side_that_holds_a_range_becomes_its_only_holder(side, start, stop):
     assert shortcut.writable is (stop - start == NBYTES)
     with record_transfers():
         assert not shortcut.readable
-    assert memory.head_over(start, stop) is Head(1 << side)
+    assert memory.spans.head(start, stop) is Head(1 << side)
     assert memory.shortcut(side, Layout.raw(stop - start, start)).writable
-    assert memory.head_over(stop, NBYTES) is (Head(1 << side) if stop == NBYTES else Head.SYNCED)
+    assert memory.spans.head(stop, NBYTES) is (Head(1 << side) if stop == NBYTES else Head.SYNCED)
     last = memory.history[-1]
     assert (last.reason, last.copied, last.start, last.stop) == ("use", "", start, stop)
     memory.acquire(side, MUTABLE, Layout.raw(2, 2), "use again")
@@ -341,8 +424,11 @@ def test_no_bytes_and_bytes_beyond_the_end_change_nothing(access):
     assert (memory.spans, memory.history) == before
     # Another thread may have resized the Blob.
     memory.acquire(Side.HOST, access, Layout.raw(2, NBYTES - 1), "use")
-    assert memory.head_over(0, NBYTES - 1) is Head.SYNCED
-    assert memory.head_over(NBYTES - 1, NBYTES) is Head.HEAD_AT_CPU
+    assert memory.spans.head(0, NBYTES - 1) is Head.SYNCED
+    assert memory.spans.head(NBYTES - 1, NBYTES) is Head.HEAD_AT_CPU
+    memory.mutable_gpu_data()[...] = 7
+    memory.acquire(Side.HOST, access, Layout.raw(2, NBYTES - 1), "use")
+    assert memory.cpu_data().tolist() == [7] * NBYTES
 
 
 # --- Blobs ---------------------------------------------------------------------------------------

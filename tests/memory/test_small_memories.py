@@ -45,19 +45,30 @@ def test_under_watch_the_rest_of_a_const_export_may_come_along(side):
 def test_a_host_buffer_of_which_a_part_is_needed_has_zeros_elsewhere(monkeypatch):
     # Stands for what the heap has left there.
     monkeypatch.setattr(np, "empty", lambda shape, dtype: np.full(shape, 0xA5, dtype))
-    for access in (CONST, MUTABLE, OVERWRITE, "prefetch"):
-        memory = SyncedMemory(SMALL + 1, device="simulated")
-        memory.mutable_gpu_data()[:] = 1
-        start = 16 if access is CONST else SMALL - 16
-        if access == "prefetch":
-            memory.prefetch(Side.HOST, start, start + 8)
+    for access in (CONST, MUTABLE, OVERWRITE, "prefetch", "evict"):
+        # In the middle, near the start, or near the end.
+        start = {CONST: SMALL // 2 - 4, MUTABLE: 16}.get(access, SMALL - 16)
+        if access == "evict":
+            # The bytes elsewhere are those of the source.
+            memory = SyncedMemory(SMALL + 1, device="simulated", source=pytest.fail)
+            memory.lend(Side.ACCELERATOR, OVERWRITE, Layout.raw(9, start), "use")[:] = 1
+        else:
+            memory = memory_on(Side.ACCELERATOR, 1, SMALL + 1)
+        if isinstance(access, Access):
+            # What is planned for a memory with a buffer there is not done for one without.
+            alike = memory_on(Side.ACCELERATOR, 1, SMALL + 1, both_sides=True)
+            alike.array(Side.HOST, access, Layout.raw(9, start), "use")
+        if access == "evict":
+            memory.evict(Side.ACCELERATOR)
+        elif access == "prefetch":
+            memory.prefetch(Side.HOST, start, start + 9)
             memory.accelerator.synchronize()
         else:
-            memory.array(Side.HOST, access, Layout.raw(8, start), "use")
+            memory.array(Side.HOST, access, Layout.raw(9, start), "use")
         buffer = memory.buffer(Side.HOST).tolist()
-        assert set(buffer[:start] + buffer[start + 8 :]) == {0}
+        assert set(buffer[:start] + buffer[start + 9 :]) == {0}
         if access is not OVERWRITE:
-            assert buffer[start : start + 8] == [1] * 8
+            assert buffer[start : start + 9] == [1] * 9
 
 
 @pytest.mark.parametrize("device", ["cpu", "simulated"])

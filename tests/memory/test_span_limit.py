@@ -5,11 +5,12 @@ import random
 import numpy as np
 import pytest
 from fault_states import newest
+from in_threads import in_the_middle_of
 
 from syncblob import Head, SyncedMemory, record_transfers
 from syncblob._layout import Layout
 from syncblob.devices import Side
-from syncblob.memory import Access, changes
+from syncblob.memory import Access, attempt, changes
 
 # They count the bytes of parts of small memories.
 pytestmark = pytest.mark.usefixtures("exact_parts")
@@ -112,6 +113,15 @@ def test_one_access_too_many_brings_all_that_its_side_lacks_but_no_source(holder
     assert memory.gpu_data().tolist() == counting().tolist()
 
 
+def test_a_map_may_have_as_many_spans_as_the_limit_and_no_more():
+    memory = made("host")
+    for place in [*range(1, MAX_SPANS - 1, 2), NBYTES - 1]:
+        use(memory, ACCELERATOR, MUTABLE, place, place + 1)
+    assert len(memory.spans.holders) == MAX_SPANS
+    use(memory, ACCELERATOR, MUTABLE, MAX_SPANS + 20, MAX_SPANS + 21)
+    assert len(memory.spans.holders) < MAX_SPANS
+
+
 def test_what_somebody_may_write_is_not_joined():
     memory = made("host")
     alias = memory.export(HOST, MUTABLE, Layout.raw(40, 40), "use", "DLPack")
@@ -122,6 +132,20 @@ def test_what_somebody_may_write_is_not_joined():
     assert memory.spans.common(40, 80) == 1 << HOST
     alias[:] = NEW
     assert memory.gpu_data()[40:80].tolist() == [NEW] * 40
+
+
+def test_nothing_is_joined_while_another_thread_may_write():
+    memory = made("host")
+    for place in range(1, MAX_SPANS - 1, 2):
+        use(memory, ACCELERATOR, MUTABLE, place, place + 1)
+    before = len(memory.spans.holders)
+    with in_the_middle_of(lambda wait: attempt(wait, memory)):
+        for place in (MAX_SPANS + 20, MAX_SPANS + 40):
+            use(memory, ACCELERATOR, MUTABLE, place, place + 1)
+    assert len(memory.spans.holders) == before + 4 > MAX_SPANS
+    assert memory.spans.common(MAX_SPANS, MAX_SPANS + 20) == 1 << HOST
+    use(memory, ACCELERATOR, MUTABLE, MAX_SPANS + 60, MAX_SPANS + 61)
+    assert len(memory.spans.holders) <= MAX_SPANS
 
 
 @pytest.mark.parametrize("side", Side)
@@ -161,10 +185,10 @@ def test_what_is_computed_counts_although_the_map_got_too_long_meanwhile(read):
         use(memory, ACCELERATOR, CONST, 5, 6)
     for place in range(12, nbytes, 4):
         use(memory, ACCELERATOR, MUTABLE, place, place + 2)
-    assert memory.head_over(5, 6) is Head.HEAD_AT_GPU
+    assert memory.spans.head(5, 6) is Head.HEAD_AT_GPU
     array[:] = NEW
     memory.finish_write(HOST, Layout.raw(1, 5), "use")
-    assert memory.head_over(5, 6) is Head.HEAD_AT_CPU
+    assert memory.spans.head(5, 6) is Head.HEAD_AT_CPU
     assert memory.gpu_data()[4:8].tolist() == [1, NEW, 1, 1]
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from syncblob import Head
 from syncblob.devices import Side
-from syncblob.memory.state_machine import Access, Run, Spans, head_over, plan_access
+from syncblob.memory.state_machine import Access, Run, Spans, plan_access
 
 NOBODY, HOST, DEVICE, BOTH = range(4)
 EXAMPLES = settings(max_examples=60)
@@ -93,6 +93,8 @@ def test_a_map_is_the_list_of_its_bytes(listing):
     assert spans.nbytes == len(listing)
     assert spans.uniform == (listing[0] if len(set(listing)) == 1 else None)
     assert listing_of(spans) == listing
+    end = len(listing)
+    assert spans.common(end, end) == spans.any(end, end) == listing[-1]
 
 
 @pytest.mark.parametrize("holders", range(8))
@@ -142,7 +144,13 @@ def test_other_holders_in_a_range(drawn, data):
 def test_without_runs_nothing_changes(listing):
     spans = spans_of(listing)
     assert spans.replaced([]) is spans
-    assert spans.left_to(1, 1, DEVICE) is spans
+    assert spans.left_to(1, 1, DEVICE, DEVICE) is spans
+
+
+def test_of_no_bytes_one_side_is_left():
+    left = Spans.whole(0, HOST | DEVICE).left_to(0, 0, DEVICE, DEVICE)
+    assert (left.ends, left.holders) == ((0,), (DEVICE,))
+    assert Spans.whole(0, HOST).left_to(0, 0, DEVICE, DEVICE).holders == (HOST,)
 
 
 @pytest.mark.parametrize("holders", range(4))
@@ -160,11 +168,6 @@ def test_maps_are_equal_where_all_bytes_are(one, other):
     assert left == spans_of(list(one))
     assert hash(left) == hash(spans_of(list(one)))
     assert left != one
-
-
-def test_a_map_shows_its_spans():
-    assert repr(spans_of([1, 1, 3, 0])) == "Spans(0:2=1, 2:3=3, 3:4=0)"
-    assert repr(Spans.whole(0, 2)) == "Spans(0:0=2)"
 
 
 def test_finding_a_place_in_a_long_map_takes_no_walk():
@@ -200,7 +203,7 @@ def test_the_head_of_a_range_is_that_of_the_sides_that_hold_all_of_it(drawn):
     expected = Head(all_of(bytes_)) if all_of(bytes_) else Head.SPLIT
     if not any_of(bytes_):
         expected = Head.UNINITIALIZED
-    assert head_over(spans_of(listing), start, stop) is expected
+    assert spans_of(listing).head(start, stop) is expected
 
 
 def test_heads_are_caffes_numbers_and_one_more():

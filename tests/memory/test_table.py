@@ -5,11 +5,13 @@ On the simulated device, on the model of CUDA, and on CUDA if there is a GPU.
 
 import numpy as np
 import pytest
+from made_blobs import READS, memory_on
 
 from syncblob import Head, SyncedMemory, record_transfers
+from syncblob._layout import Layout
 from syncblob.devices import HOST, Side
-from syncblob.memory import Access, state_machine
-from syncblob.memory.state_machine import Brings
+from syncblob.memory import Access, accesses
+from syncblob.memory.state_machine import look_up
 
 NBYTES = 40
 OLD = 7
@@ -37,12 +39,26 @@ CELLS = [(access, before) for access, row in TABLE.items() for before in row]
 @pytest.mark.parametrize("before", [U, C, G, S])
 def test_the_table_of_the_program_is_this_one(before, prefix, side):
     after, steps = TABLE[f"{prefix}{'gpu' if side else 'cpu'}_data"][before]
-    brings, head = state_machine.TABLE[before][state_machine.COLUMNS[side] + INTENTS[prefix]]
-    copied = "ud"[1 - side] if brings is Brings.COPY else ""
+    brings, head = look_up(before, side, INTENTS[prefix])
+    copied = "ud"[1 - side] if brings and before else ""
     assert (head, copied) == (after, steps.replace("a", ""))
-    assert (brings is Brings.INITIAL) is (before is U and prefix != "overwrite_")
-    # For any number of sides, it is the same table.
-    assert state_machine.look_up(before, side, INTENTS[prefix]) == (brings, head)
+    assert (brings and not before) is (before is U and prefix != "overwrite_")
+
+
+@pytest.mark.parametrize("divided", [False, True])
+@pytest.mark.parametrize("side", Side)
+def test_an_access_that_has_nothing_to_do_makes_no_change(monkeypatch, side, divided):
+    memory, part = memory_on(side, both_sides=True, nbytes=NBYTES), Layout.raw(8)
+    if divided:
+        memory.lend(Side(1 - side), Access.MUTABLE, Layout.raw(8, 8), "use")
+    monkeypatch.setattr(accesses, "commit", None)
+    for access in Access:
+        assert accesses.acquire(memory, side, access, part, "use") is memory.whole[side]
+    monkeypatch.undo()
+    getattr(memory, READS[Side(1 - side)])()
+    monkeypatch.setattr(accesses, "commit", None)
+    for each in Side:
+        assert accesses.acquire(memory, each, Access.CONST, part, "use") is memory.whole[each]
 
 
 @pytest.fixture
@@ -103,7 +119,8 @@ def test_cell(access, before, device):
         {"u": "upload", "d": "download"}.get(actions[-1:], ""),
     )
     noted = [
-        (e.reason, e.before, e.after, e.copied, e.start, e.stop) for e in memory.history[known:]
+        (e.reason, e.map_before.head(), e.map_after.head(), e.copied, e.start, e.stop)
+        for e in memory.history[known:]
     ]
     reason = "adoption" if adopts else access
     expected = [(reason, before, after, copied, 0, NBYTES)]

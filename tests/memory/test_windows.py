@@ -4,8 +4,9 @@ import itertools
 import sys
 import threading
 import time
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from functools import partial
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -20,8 +21,10 @@ from syncblob import Blob, Head
 from syncblob._layout import Layout
 from syncblob.calls.results import write_by
 from syncblob.devices import POISON, Side
-from syncblob.memory import CONST, Window, from_the_start, room, windows
-from syncblob.memory.buffers import find_window
+from syncblob.devices.base import WRITERS
+from syncblob.memory import CONST, from_the_start, room, windows
+from syncblob.memory.buffers import Window, find_window
+from syncblob.memory.ledger import Ledger
 
 
 def ranges(blob):
@@ -79,19 +82,32 @@ def test_an_access_makes_the_union_of_the_windows_that_it_overlaps(limited):
 @pytest.mark.usefixtures("small")
 def test_a_part_without_elements_has_an_address():
     blob = Blob(100, "uint8", device=LIMITED)
-    assert blob[3:3].gpu_data().size == 0
+    assert blob[3:3].gpu_data().size == np.from_dlpack(blob[3:3].gpu).size == 0
+    assert blob[99:99].mutable_gpu_data().size == np.from_dlpack(blob[99:99].gpu).size == 0
     assert ranges(blob) == [(0, 1)]
     blob.memory.acquire(Side.ACCELERATOR, CONST, Layout.raw(8, 100), "a read after a resize")
     assert ranges(blob) == [(0, 1), (99, 100)]
+
+
+def test_a_part_of_a_window_that_is_all_of_it_is_its_array():
+    window = Window(4, 12, np.arange(8, dtype=np.uint8))
+    assert window.part(4, 12) is window.array
+    assert window.part(6, 12).tolist() == [2, 3, 4, 5, 6, 7]
+    assert window.part(4, 10).tolist() == [0, 1, 2, 3, 4, 5]
 
 
 @pytest.mark.usefixtures("small")
 def test_most_of_a_memory_gets_one_buffer():
     blob = numbered()
     blob[:30].gpu_data()
-    blob[60:81].gpu_data()
+    blob[60:80].gpu_data()
+    assert ranges(blob) == [(0, 30), (60, 80)]
+    blob[80].gpu_data()
     assert ranges(blob) == [(0, 100)]
     assert blob.sum().item() == 4950
+    blob = numbered()
+    assert blob[20:75].gpu_data().tolist() == [*range(20, 75)]
+    assert blob.memory.buffer(Side.ACCELERATOR).nbytes == blob.nbytes
 
 
 @pytest.mark.usefixtures("small")
@@ -132,10 +148,21 @@ def test_a_source_is_read_into_windows(limited):
     assert blob.tolist() == values.tolist()
 
 
+@pytest.mark.usefixtures("small", "machine")
+def test_a_borrow_without_permission_gets_a_buffer_that_need_not_grow():
+    """CuPy arrays have none. Over a window that may be replaced, it would be an alias."""
+    blob = filled(1, 100, "int32", device="cuda:0")
+    borrow = blob[10:20].mutable_gpu_data()
+    assert ranges(blob) == [(0, 100)]
+    assert not blob.memory.aliased
+    del borrow
+
+
 @pytest.mark.usefixtures("small")
 def test_an_alias_of_a_part_gets_a_buffer_that_need_not_grow():
     blob = numbered()
     alias = np.asarray(blob[10:20].gpu)
+    assert blob.memory.buffer(Side.ACCELERATOR) is not None
     blob[15:30].mutable_gpu_data()[...] = -1
     alias[:5] = -2
     assert blob.tolist()[8:22] == [8, 9, *[-2] * 5, *[-1] * 7]
@@ -235,6 +262,45 @@ def test_windows_that_views_have_used_are_freed_and_make_room(limited):
 
 
 @pytest.mark.usefixtures("small")
+def test_a_borrow_of_a_window_that_was_replaced_can_write_no_longer():
+    blob = numbered()
+    borrow, beside = blob[10:20].mutable_gpu_data(), blob[40:50].mutable_gpu_data()
+    borrow[...] = 7
+    blob[15:25].gpu_data()
+    assert (borrow.flags.writeable, beside.flags.writeable) == (False, True)
+    assert blob[10:20].tolist() == [7] * 10
+
+
+@pytest.mark.usefixtures("small")
+def test_what_leaves_the_host_gets_a_window(limited):
+    values = np.arange(9000, dtype=np.int32)
+    blob = Blob.from_source(9000, "int32", lambda: values.view(np.uint8), device=LIMITED)
+    blob[10:20].mutable_cpu_data()[...] = 7
+    blob.evict("cpu")
+    assert (ranges(blob), limited.used_nbytes) == ([(10, 20)], 40)
+    assert blob[5:25].tolist() == [*range(5, 10), *[7] * 10, *range(20, 25)]
+
+
+@pytest.mark.usefixtures("small", "limited")
+def test_nobody_writes_without_the_lock_what_is_leaving_the_host(monkeypatch):
+    memory = numbered().memory
+    memory.lend(Side.ACCELERATOR, CONST, Layout.raw(40), "use")
+    memory.mutable_cpu_data()
+    shortcut, found = memory.shortcut(Side.HOST, Layout.raw(400)), []
+    assert shortcut.writable
+    compare = Ledger.compare_watch
+
+    def look(*args, **keywords):
+        found.append(shortcut.writable)
+        compare(*args, **keywords)
+
+    monkeypatch.setattr(Ledger, "compare_watch", look)
+    memory.evict(Side.HOST)
+    assert found
+    assert not any(found)
+
+
+@pytest.mark.usefixtures("small")
 def test_views_let_go_of_windows_that_were_replaced(limited):
     blob, part = numbered_and_part()
     blob[10:24].gpu_data()
@@ -284,16 +350,23 @@ def during_a_write(part):
     return in_the_middle_of(lambda wait: writing(part, wait)())
 
 
+def during_a_noted_write(part):
+    """Let another thread seem to write a view without the lock while a block runs."""
+    return patch.dict(WRITERS, {0: part.memory.shortcut(Side.ACCELERATOR, part.layout)})
+
+
 @pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("use", [during_a_write, during_a_noted_write])
 @pytest.mark.parametrize("used", [False, True])
-def test_what_another_thread_may_be_writing_keeps_its_window(used):
-    blob = numbered()
+def test_what_another_thread_may_be_writing_keeps_its_window(use, used):
+    blob, other = numbered(), numbered()
     part = blob[:50]
-    part.gpu_data()
-    with during_a_write(part) if used else nullcontext():
+    part.gpu_data(), other.gpu_data()
+    with use(part if used else other):
         assert blob[60:70].gpu_data().tolist() == list(range(60, 70))
         blob[80:90].async_gpu_push()
-        assert (blob[80:90].head is Head.HEAD_AT_CPU) is used
+        # Neither copy is trusted to have all of the write.
+        assert (blob[60:70].head is blob[80:90].head is Head.HEAD_AT_CPU) is used
     assert ranges(blob) == ([(0, 50), (60, 70)] if used else [(0, 100)])
 
 
@@ -329,12 +402,18 @@ def test_nobody_waits_forever_for_a_write(monkeypatch):
     assert blob.gpu_data().tolist() == list(range(100))
 
 
+REMEDY = (
+    r"bytes 200 to 240 .* cannot leave simulated:\d, because of a NumPy alias .*; delete the "
+    r"alias, or use a copy, as of blob\.copy\(\), which can leave$"
+)
+
+
 @pytest.mark.usefixtures("small")
 def test_an_eviction_that_an_alias_refuses_ends_no_borrow(limited):
     limited.capacity = 100
     blob = numbered()
     borrow, alias = blob[:10].mutable_gpu_data(), np.asarray(blob[50:60].gpu)
-    with pytest.raises(BufferError, match=r"bytes 200 to 240 .* because of a NumPy alias"):
+    with pytest.raises(BufferError, match=REMEDY):
         blob.evict("gpu")
     assert limited.downloaded_bytes == 0
     borrow[...] = alias[...] = 7
@@ -397,6 +476,15 @@ def test_a_walk_leaves_what_an_alias_needs_without_an_error(limited, monkeypatch
     walk = blob.parts(nbytes=40)
     assert [part.tolist()[0] for part in walk] == [*range(0, 100, 10)]
     assert alias.tolist() == list(range(10))
+
+
+@pytest.mark.usefixtures("small")
+def test_windows_that_another_thread_uses_are_not_evicted_by_hand():
+    part = numbered()[:50]
+    part.gpu_data()
+    with during_a_write(part), pytest.raises(BufferError, match="another thread"):
+        part.evict("gpu")
+    assert part.evict("gpu") == part.nbytes
 
 
 @pytest.mark.usefixtures("small")
@@ -618,3 +706,33 @@ def test_a_signal_handler_that_gets_a_larger_window_before_a_write(limited, monk
     assert limited.compute is compute
     assert blob[10:20].tolist() == expected.tolist()
     assert ranges(blob) == [(0, 40)]
+
+
+@pytest.mark.usefixtures("small")
+def test_an_alias_is_refused_in_the_midst_of_the_transfer_of_another_window(limited, monkeypatch):
+    blob, upload = numbered(), limited.upload
+
+    def interrupted(*arrays):
+        monkeypatch.setattr(limited, "upload", upload)
+        upload(*arrays)
+        with pytest.raises(RuntimeError, match="in the middle of a transfer"):
+            np.asarray(blob[60:70].gpu)[...] = -1
+
+    monkeypatch.setattr(limited, "upload", interrupted)
+    blob[30:40].mutable_gpu_data()[...] = 0
+    assert limited.upload is not interrupted
+    assert ranges(blob) == [(30, 40)]
+    assert blob.tolist() == [0 if 30 <= i < 40 else i for i in range(100)]
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize(
+    "use", [lambda blob: blob[15:25].gpu_data(), lambda blob: blob.evict("gpu")]
+)
+def test_what_uses_a_window_is_waited_for_before_another_takes_its_place(limited, monkeypatch, use):
+    blob, _ = numbered_and_part()
+    (window,), settled = blob.memory.windows(Side.ACCELERATOR), []
+    monkeypatch.setattr(limited, "settle", settled.append)
+    use(blob)
+    assert window.array in settled
+    assert window not in blob.memory.windows(Side.ACCELERATOR)

@@ -4,7 +4,7 @@ import inspect
 import operator
 import sys
 from collections import deque
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 
 import numpy as np
@@ -26,7 +26,7 @@ from syncblob._layout import Layout
 from syncblob.calls.results import array_beside
 from syncblob.devices import Side
 from syncblob.devices.host import NumpyHome
-from syncblob.memory import Access, acquire, changes
+from syncblob.memory import Access, acquire, changes, windows
 from syncblob.memory.buffers import Buffers
 
 # They count the bytes of parts of small memories.
@@ -124,6 +124,22 @@ def test_an_assignment_counts_whatever_a_handler_takes_in_its_midst(function, us
     assert blob.tolist() == blob.gpu_data().tolist() == [5] * 4
 
 
+@pytest.mark.parametrize(("place", "stale"), [(1, False), (2, True), (5, True), (6, False)])
+@pytest.mark.parametrize("written", Side)
+@pytest.mark.parametrize("aliased", Side)
+def test_an_alias_that_a_handler_makes_after_the_check_is_warned_of(aliased, written, place, stale):
+    memory, aliases = at(Side(1 - written)), []
+    use = aliased, Access.MUTABLE, Layout.raw(1, place), "use", "DLPack"
+    message = "^use makes aliases stale: a DLPack alias"
+    warned = stale and aliased is not written
+    with (
+        at_the_start_of(changes.commit, lambda: aliases.append(memory.export(*use))),
+        pytest.warns(StaleAliasWarning, match=message) if warned else nullcontext(),
+    ):
+        memory.lend(written, Access.MUTABLE, PART, "use")
+    assert aliases[0].tolist() == [1]
+
+
 @pytest.mark.parametrize("evicts", [False, True])
 def test_a_write_counts_that_a_handler_comes_before(evicts):
     memory = at(Side.ACCELERATOR)
@@ -189,6 +205,26 @@ def test_a_handler_is_refused_in_the_midst_of_an_overwrite(side):
     assert memory.gpu_data().tolist() == [2] * NBYTES
 
 
+def test_a_handler_in_the_midst_of_a_write_reads_nothing_that_is_out_of_date():
+    memory, found = at(Side.HOST, both_sides=True), []
+
+    def fill(buffer, written):
+        with pytest.raises(RuntimeError, match="in the middle of a transfer"):
+            memory.gpu_data()
+        found.extend(memory.cpu_data())
+        buffer.array[...] = 2
+        written[0] = 1
+
+    acquire(memory, Side.HOST, Access.MUTABLE, Layout.raw(NBYTES), "use", fill)
+    assert (found, memory.gpu_data().tolist()) == ([1] * NBYTES, [2] * NBYTES)
+
+
+@pytest.mark.parametrize("side", Side)
+def test_a_write_of_no_elements_need_not_be_made_again(side):
+    empty = np.empty(0, np.uint8)
+    assert at(side).finish_write(side, Layout.raw(0), "use", empty)
+
+
 def test_a_handler_in_the_midst_of_a_change_adds_no_accelerator():
     memory = SyncedMemory(NBYTES, device="cpu")
     memory.mutable_cpu_data()[:] = 1
@@ -197,16 +233,35 @@ def test_a_handler_in_the_midst_of_a_change_adds_no_accelerator():
         with pytest.raises(RuntimeError, match="in the middle of a transfer"):
             memory.side_of(syncblob.simulated(1))
 
-    with use_device("simulated:0"), at_the_start_of(Buffers.window_for, handler):
+    with use_device("simulated:0"), at_the_start_of(Buffers.allocate, handler):
         memory.gpu_data()
     assert memory.accelerator.device == "simulated:0"
     assert memory.cpu_data().tolist() == [1] * NBYTES
 
 
-@pytest.mark.parametrize("way", ["lend", "export"])
-def test_an_eviction_in_whose_midst_a_handler_writes_fails_and_loses_nothing(way):
-    memory, arrays = at(Side.ACCELERATOR), []
+@pytest.mark.filterwarnings("ignore:mutable_gpu_data makes aliases stale")
+@pytest.mark.parametrize("aliased", [False, True])
+def test_a_write_whose_buffer_a_handler_evicts_as_it_is_recorded_is_to_be_made_again(aliased):
+    memory, layout, gpu = at(Side.HOST), Layout.raw(NBYTES), Side.ACCELERATOR
+    alias = memory.export(Side.HOST, Access.MUTABLE, layout, "use", "DLPack") if aliased else None
+    memory.mutable_gpu_data()
+    array = memory.buffer(gpu)
     memory.cpu_data()
+    array[:] = 7
+    with at_the_start_of(changes.commit, lambda: memory.evict(gpu)):
+        assert not memory.finish_write(gpu, layout, "a write", array)
+    memory.gpu_data()
+    memory.buffer(gpu)[:] = 7
+    assert memory.finish_write(gpu, layout, "a write", memory.buffer(gpu))
+    assert memory.cpu_data().tolist() == [7] * NBYTES
+    del alias
+
+
+@pytest.mark.parametrize(("way", "both"), [("lend", True), ("export", True), ("export", False)])
+def test_an_eviction_in_whose_midst_a_handler_writes_fails_and_loses_nothing(way, both):
+    memory, arrays = at(Side.ACCELERATOR), []
+    if both:
+        memory.cpu_data()
 
     def handler():
         what = ("DLPack",) * (way == "export")
@@ -219,7 +274,23 @@ def test_an_eviction_in_whose_midst_a_handler_writes_fails_and_loses_nothing(way
         pytest.raises(RuntimeError, match=r"^this memory .* used from a .*signal handler"),
     ):
         memory.evict(Side.ACCELERATOR)
-    assert memory.cpu_data().tolist() == [7] * NBYTES
+    arrays[0][:] = 8
+    assert memory.cpu_data().tolist() == [8] * NBYTES
+
+
+def test_an_eviction_that_is_interrupted_trusts_no_copy_that_an_alias_may_write():
+    memory = at(Side.HOST)
+    alias = memory.export(Side.HOST, Access.MUTABLE, PART, "use", "DLPack")
+    with pytest.warns(StaleAliasWarning):
+        memory.mutable_gpu_data()[:] = 5
+
+    def interrupt():
+        raise KeyboardInterrupt
+
+    with at_the_start_of(windows._plan_eviction, interrupt), pytest.raises(KeyboardInterrupt):
+        memory.evict(Side.ACCELERATOR)
+    alias[:] = 9
+    assert memory.gpu_data().tolist() == memory.cpu_data().tolist() == [5, 5, 9, 9, 9, 9, 5, 5]
 
 
 def test_an_export_of_what_is_evicted_is_watched_no_longer():
@@ -230,6 +301,20 @@ def test_an_export_of_what_is_evicted_is_watched_no_longer():
         memory.evict(Side.ACCELERATOR)
         assert memory.cpu_data().tolist() == [1] * NBYTES
         del export
+
+
+@pytest.mark.parametrize("side", Side)
+def test_what_a_write_has_written_when_it_fails_is_seen_on_both_sides(side):
+    memory = at(side)
+    memory.cpu_data(), memory.gpu_data()
+
+    def fail(array):
+        array[:2] = 5
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        memory.write(side, Access.MUTABLE, PART, "a write", fail)
+    assert memory.cpu_data().tolist() == memory.gpu_data().tolist() == [1, 1, 5, 5, 1, 1, 1, 1]
 
 
 @pytest.mark.parametrize("both", [0, 2])

@@ -6,18 +6,21 @@ listed. By default, all mutants of the files that keep the two sides in step are
 
 ``pyproject.toml`` sets what is mutated by default and which tests run. This works in a temporary
 copy of the project. The tests are collected once. A process is forked for each mutant, and first
-tries the tests that killed other mutants of the same function.
+tries the tests that killed other mutants of the same function, then the fast ones. With
+``--seconds`` it stops then: few of the mutants that survive a quarter of a minute are killed later.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import random
 import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -60,8 +63,9 @@ def without_its_call(statement: libcst.Expr) -> Iterator[libcst.Expr]:
 class CollectedTests(PytestRunner):
     """The tests of a running pytest session. The process of each mutant runs its own."""
 
-    def __init__(self, session: pytest.Session, killers: Path) -> None:
+    def __init__(self, session: pytest.Session, killers: Path, seconds: float) -> None:
         super().__init__()
+        self.seconds = seconds
         self.items = {item.nodeid: item for item in session.items}
         self.killers = killers
 
@@ -77,7 +81,10 @@ class CollectedTests(PytestRunner):
         duration = state().duration_by_test
         chosen = sorted(tests, key=lambda test: (-kills[test], duration[test], test))
         items = [self.items[test] for test in chosen]
+        end = time.monotonic() + self.seconds
         for item, following in zip(items, [*items[1:], None], strict=True):
+            if time.monotonic() > end:
+                break
             failed = item.session.testsfailed
             item.ihook.pytest_runtest_protocol(item=item, nextitem=following)
             if item.session.testsfailed > failed:
@@ -90,6 +97,8 @@ class CollectedTests(PytestRunner):
 class CollectingServer(ForkServerRunner):
     """mutmut's fork server in a pytest session: collecting takes longer than most mutants."""
 
+    seconds = math.inf
+
     def _forkserver_main(self, work_fd: int, result_fd: int) -> None:
         serve, killers = super()._forkserver_main, Path("killers").absolute()
         killers.touch()
@@ -99,7 +108,11 @@ class CollectingServer(ForkServerRunner):
             @pytest.hookimpl(tryfirst=True)
             def pytest_runtestloop(session: pytest.Session) -> bool:
                 self.test_runner_class = CollectedTests
-                self.test_runner_args = {"session": session, "killers": killers}
+                self.test_runner_args = {
+                    "session": session,
+                    "killers": killers,
+                    "seconds": self.seconds,
+                }
                 serve(work_fd, result_fd)
                 return True
 
@@ -139,6 +152,7 @@ def run_mutmut(options: argparse.Namespace) -> None:
         return found, by_path
 
     mutmut.__main__.collect_source_file_mutation_data = chosen
+    CollectingServer.seconds = options.seconds
     mutmut.__main__.get_mutant_runner = lambda workers: CollectingServer(workers, PytestRunner, {})
     # One at a time: tests with threads and delays would kill mutants by being slow.
     cli(["run", "--max-children", "1"], standalone_mode=False)
@@ -168,6 +182,7 @@ def parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Mutation testing with mutmut.")
     add = parser.add_argument
     add("--long", action="store_true", help="run the tests of both tiers, not only the short one")
+    add("--seconds", type=float, default=math.inf, help="how long to try the tests of a mutant")
     add("--sample", type=int, metavar="COUNT", help="run a random sample of mutants of folders")
     add("folders", nargs="*", help="the folders of the sample, such as calls interop")
     options = parser.parse_args()

@@ -168,7 +168,7 @@ class Memory:
     def joined(self, element, side):
         """Return the holders of an element after a copy to a side for reading."""
         holders = self.holders[element]
-        if any(self.sticky(holder, element) for holder in holders):
+        if any(self.sticky(each, element) for each in (self.exposed if ONE else holders)):
             return holders
         return frozenset({side}) if self.sticky(side, element) else holders | {side}
 

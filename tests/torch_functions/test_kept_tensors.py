@@ -14,6 +14,8 @@ from other_processes import forked
 
 import syncblob
 from syncblob import Blob, Head, StaleAliasWarning, record_transfers
+from syncblob.blob.core import BlobCore
+from syncblob.memory import windows
 
 torch = pytest.importorskip("torch")
 F = torch.nn.functional
@@ -316,6 +318,65 @@ def test_threads_share_what_a_blob_keeps():
     in_threads(reads, reads, makes_aliases)
     assert not blob.memory.aliased
     assert blob.tolist() == [[1] * 16] * 16
+
+
+def test_a_function_reads_what_it_brought_if_a_thread_replaces_the_buffer(monkeypatch):
+    blob = Blob((12, 40000), device="simulated:0")
+    blob[...] = 5
+    view, keep = blob[6:], BlobCore.keep_arrays
+
+    def keep_arrays(self, *args):
+        if self is view:
+            monkeypatch.setattr(BlobCore, "keep_arrays", keep)
+            in_threads(lambda: (blob.evict("cpu"), blob[:3].cpu_data()))
+        return keep(self, *args)
+
+    monkeypatch.setattr(BlobCore, "keep_arrays", keep_arrays)
+    assert (torch.clone(view) == 5).all()
+    assert BlobCore.keep_arrays is keep
+
+
+@pytest.mark.parametrize("view", [lambda x: torch.unsqueeze(x, 0), lambda x: torch.split(x, 1)[0]])
+def test_a_view_is_over_the_buffer_if_a_thread_replaces_it(monkeypatch, view):
+    from syncblob.calls.torch import make_call
+
+    blob = Blob((1, 40000), device="simulated:0")
+    blob[...] = 5
+    real = make_call.loan_of
+
+    def lend(*args):
+        monkeypatch.setattr(make_call, "loan_of", real)
+        loan = real(*args)
+        in_threads(lambda: (blob.evict("cpu"), blob.cpu_data()))
+        return loan
+
+    monkeypatch.setattr(make_call, "loan_of", lend)
+    view(blob).fill_(7)
+    assert make_call.loan_of is real
+    assert (blob.cpu_data() == 7).all()
+    assert (blob.gpu_data() == 7).all()
+
+
+def test_what_is_read_and_written_is_kept_if_a_thread_replaces_the_buffer(monkeypatch):
+    from syncblob.calls.torch.tensors import Loan
+
+    blob = Blob((1, 40000), device="simulated:0")
+    blob[...] = 5
+    blob.cpu_data()
+    real = Loan.become_alias
+
+    def become_alias(*args):
+        monkeypatch.setattr(Loan, "become_alias", real)
+        # This eviction has begun before the call.
+        monkeypatch.setattr(windows, "pins", set)
+        in_threads(lambda: blob.evict("cpu"))
+        return real(*args)
+
+    monkeypatch.setattr(Loan, "become_alias", become_alias)
+    torch.add(blob, 2, out=blob)
+    assert Loan.become_alias is real
+    assert (blob.cpu_data() == 7).all()
+    assert (blob.gpu_data() == 7).all()
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")

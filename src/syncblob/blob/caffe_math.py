@@ -16,7 +16,7 @@ import numpy as np
 
 from syncblob.blob.core import BlobCore, newest_side
 from syncblob.calls.results import write_by
-from syncblob.memory import CONST, Head, SyncedMemory, compute, from_the_start
+from syncblob.memory import CONST, SyncedMemory, compute, from_the_start
 from syncblob.transfers import require_device
 
 if TYPE_CHECKING:
@@ -130,9 +130,8 @@ def _scale_memory(
 
 def _head_side(blob: BlobCore, memory: SyncedMemory) -> Side:
     """Return the side on which Caffe computes: the head's, the accelerator, or the device's."""
-    head = memory.head_over(*blob.layout.reach, blob.accelerator_side(memory))
-    split = head in {Head.UNINITIALIZED, Head.SPLIT}
-    return memory.side_of(blob.home) if split else newest_side(blob, memory)
+    newest = newest_side(blob, memory, memory.spans)
+    return memory.side_of(blob.home) if newest is None else newest
 
 
 def _require_factor(factor: complex, dtype: np.dtype[np.generic]) -> None:

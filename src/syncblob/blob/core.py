@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from syncblob.devices import Device
     from syncblob.devices.base import Home
-    from syncblob.memory import Window
+    from syncblob.memory.buffers import Window
 
 # Results have the class of the Blob that they are computed from.
 AnyBlob = TypeVar("AnyBlob", bound="BlobCore")
@@ -61,10 +61,12 @@ HOST_DATA, GPU_DATA, HOST_DIFF, GPU_DIFF = range(4)
 class Gradient:
     """What a Blob and its views have in common: the memory of diff, or None until it is used."""
 
-    __slots__ = ("memory",)
+    __slots__ = ("memory", "second")
 
     def __init__(self, memory: SyncedMemory | None = None) -> None:
         self.memory: SyncedMemory | None = memory
+        # What the Blobs over diff have in common; None until there is one.
+        self.second: Gradient | None = None
 
 
 class AccessorArrays(NamedTuple):
@@ -108,11 +110,11 @@ def fresh(cls: type[AnyBlob], array: Any, home: Home) -> AnyBlob:
     return blob
 
 
-def newest_side(blob: BlobCore, memory: SyncedMemory) -> Side:
-    """Return a side that has all newest contents of a Blob, its accelerator's if possible."""
-    holders = memory.spans.common(*blob.layout.reach)
+def newest_side(blob: BlobCore, memory: SyncedMemory, spans: Spans) -> Side | None:
+    """Return a side with all newest contents of a Blob, its accelerator's if possible; or None."""
+    holders = spans.common(*blob.layout.reach)
     sides = blob.accelerator_side(memory), *memory.all_sides
-    return next(side for side in sides if holders >> side & 1)
+    return next((side for side in sides if holders >> side & 1), None)
 
 
 class BlobCore:
@@ -434,7 +436,7 @@ class BlobCore:
                 buffer = shortcut.buffer
             else:
                 # The buffer is a window, or another thread has replaced it meanwhile.
-                array = buffer.view(home, layout, writable=writes, own=True)
+                array = buffer.own_view(home, layout, writable=writes)
             if memory.holds(buffer, self.side, layout):
                 return array
 
@@ -510,7 +512,10 @@ class BlobCore:
             made = None
             if self.raw_array is None or shortcut.buffer is not self.shortcut.buffer:
                 writable = not self.readonly
-                made = shortcut.buffer.view(self.home, layout, writable=writable, own=True)
+                made = shortcut.buffer.own_view(self.home, layout, writable=writable)
+            if made is not None and self.home is not HOST:
+                # First, so that evictions find the array.
+                keepers.add(self)
             with making.held:
                 array = self.raw_array if self.shortcut.buffer is shortcut.buffer else made
                 if array is None or self.known_layout is not layout:
@@ -521,8 +526,10 @@ class BlobCore:
                     self.shortcut = NO_SHORTCUT
                     self.raw_array = array
                 self.shortcut = shortcut
-            if made is not None and self.home is not HOST:
-                keepers.add(self)
+            if made is not None and not memory.holds(shortcut.buffer, self.side, layout):
+                # Another thread or a signal handler has evicted it before it was there to be found.
+                self.use_memory(memory)
+                return NO_SHORTCUT, None
         return shortcut, array
 
     # --- attributes ------------------------------------------------------------------------------
@@ -605,6 +612,16 @@ class BlobCore:
                 gradient = self.gradient
         return gradient
 
+    def second_gradient(self) -> Gradient | None:
+        """Return the gradient that the Blobs over diff share."""
+        gradient = self.shared_gradient()
+        if gradient.second is None:
+            new = Gradient()
+            with making.held:
+                if gradient.second is None:
+                    gradient.second = new
+        return gradient.second
+
     def existing_diff(self) -> SyncedMemory | None:
         """Return the memory of diff, or None. Does not create it."""
         gradient = self.gradient
@@ -614,15 +631,15 @@ class BlobCore:
 
     def diff_memory(self) -> SyncedMemory:
         """Return the memory of diff; create it if needed, as large as that of data."""
-        known = self.existing_diff()
-        if known is not None:
-            return known
         gradient = self.shared_gradient()
-        new = gradient if gradient.memory is None else Gradient()
+        known = gradient.memory
+        if known is not None and known.nbytes >= self.layout.stop:
+            return known
+        new = gradient if known is None else Gradient()
         diff = self.memory.successor(self.memory.nbytes)
         with making.held:
-            if self.gradient is not gradient or new.memory is not None:
-                # Another thread has made the memory.
+            if self.gradient is not gradient or gradient.memory is not known:
+                # Another thread or a signal handler has made the memory.
                 return self.diff_memory()
             new.memory = diff
             self.gradient = new
@@ -684,14 +701,14 @@ class BlobCore:
         buffer = acquire(memory, side, CONST, layout, reason)
         if kept is None:
             self._note_first_use(place)
-            return buffer.view(memory.homes[side], layout, writable=False)
+            return memory.homes[side].view(buffer.array, buffer.inner(layout), writable=False)
         # The Blob may have another diff now, because its base shares one.
         if kept.shortcut.buffer is not buffer or not kept.shortcut.readable:
             # Asks for the shortcut again.
             self.keep_arrays(place, memory)
             kept = self.accessor_arrays[place]
         if kept is None or kept.shortcut.buffer is not buffer:
-            return buffer.view(memory.homes[side], layout, writable=False)
+            return memory.homes[side].view(buffer.array, buffer.inner(layout), writable=False)
         return kept.const.view()
 
     def borrow(self, place: int, access: Access, reason: str) -> Any:
@@ -778,6 +795,8 @@ class BlobCore:
         arrays: list[AccessorArrays | None] = list(self.accessor_arrays)
         arrays[place] = entry
         self.accessor_arrays = tuple(arrays)
-        # If another thread has resized the Blob meanwhile, these arrays are out of date.
-        if self.known_layout is not layout:
+        # If another thread has resized or evicted the Blob meanwhile, these arrays are out of date.
+        gone = shortcut.buffer is not memory.whole[side]
+        gone = gone and not memory.holds(shortcut.buffer, side, layout)
+        if gone or self.known_layout is not layout:
             self.accessor_arrays = NOTHING_KEPT

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from syncblob._formatting import quantity, union
 from syncblob.blob.core import BlobCore, newest_side
@@ -216,18 +216,19 @@ def _bytes(memory: SyncedMemory, start: int, stop: int) -> str:
 
 
 def _meaning_of_head(blob: BlobCore, memory: SyncedMemory) -> str:
-    layout = blob.layout
-    head = memory.head_over(*layout.reach, blob.accelerator_side(memory))
+    # The same map for all of it: another thread may change what the memory has.
+    layout, spans = blob.layout, memory.spans
+    head = spans.head(*layout.reach, blob.accelerator_side(memory))
     if head is Head.SYNCED:
         meaning = "both sides hold the newest contents"
     elif head is Head.UNINITIALIZED:
         meaning = "zeros, not read yet" if memory.blank else "only its source has them"
     elif head is Head.SPLIT:
-        lacking = any(not run.holders for run in memory.spans.runs(*layout.reach))
+        lacking = any(not run.holders for run in spans.runs(*layout.reach))
         meaning = "each side holds a part of the newest contents"
         meaning = "a part is only in its source" if lacking else meaning
     else:
-        newest = newest_side(blob, memory)
+        newest: Any = newest_side(blob, memory, spans)
         sticky = memory.loans.writers(*layout.reach, 1 << newest)
         why = ", and an alias may write there at any moment" if sticky else ""
         meaning = f"the newest contents are on the {newest.name.lower()}{why}"

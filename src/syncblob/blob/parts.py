@@ -86,7 +86,7 @@ def _walk_views(blob: BlobCore, views: Sequence[Any]) -> Iterator[Any]:
                 seen = (
                     view.array_in(blob.home, CONST, "parts")
                     if held is None
-                    else held.view(blob.home, view.layout, writable=False, own=True)
+                    else held.own_view(blob.home, view.layout)
                 )
                 # Without room for two parts, the following one is transferred when it is used. Do
                 # not wait for room: other threads may wait for this part.

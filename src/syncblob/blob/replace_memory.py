@@ -17,7 +17,7 @@ from syncblob.devices import Accelerator, Side
 from syncblob.interop.shared_memory import name_of
 from syncblob.memory import NO_SHORTCUT, OVERWRITE, SyncedMemory
 from syncblob.memory.changes import leave
-from syncblob.memory.loans import announcing, restore
+from syncblob.memory.loans import announcing
 
 if TYPE_CHECKING:
     from syncblob._blob import Blob
@@ -130,17 +130,25 @@ class Replacements(BlobCore):
 
 def _exchange(blob: BlobCore, memory: SyncedMemory, action: str, *, diff: bool) -> None:
     """Replace the memory of data or diff, and keep the other."""
-    gradient = blob.shared_gradient()
-    if not diff:
-        layout = Layout.c_order(blob.shape, blob.dtype)
-        _replace_memories(blob, memory, gradient.memory, layout, action)
-        return
+    # A signal handler or a warning hook may exchange the other before this is replaced. So each
+    # looks at the gradient of that moment, and calls nothing from then on.
+    existing, kept = blob.shared_gradient().memory, Gradient()
 
-    def replace() -> None:
+    def replace_data() -> None:
+        blob.use_memory(memory, Layout.c_order(blob.shape, blob.dtype))
+        gradient: Any = blob.gradient
+        kept.memory = gradient.memory
+        blob.gradient = kept
+
+    def replace_diff() -> None:
+        gradient: Any = blob.gradient
         blob.accessor_arrays = NOTHING_KEPT
         gradient.memory = memory
 
-    _let_go(action, [(gradient.memory, memory)], replace)
+    if diff:
+        _let_go(action, [(existing, memory)], replace_diff)
+    else:
+        _let_go(action, [(blob.memory, memory)], replace_data)
 
 
 def assign(  # noqa: C901, PLR0913  # contents, where they go, and the reason
@@ -239,7 +247,8 @@ def _refit(blob: BlobCore, layout: Layout, finish: Callable[[], None]) -> None:
     def leave_diff() -> None:
         with memory.lock:
             finish()
-        gradient.memory = None
+        if gradient.memory is diff:
+            gradient.memory = None
 
     # The diff is that of another, smaller Blob. This Blob gets its own.
     _let_go("a growing resize", [(diff, None)], leave_diff)
@@ -265,18 +274,7 @@ def _let_go(
 ) -> None:
     """Replace the first memory of each pair after warnings for its aliases, and end its borrows."""
     given_up = [old for old, new in memories if old is not None and old is not new]
-
-    def give_up() -> None:
-        revoked: list[Any] = []
-        try:
-            for memory in given_up:
-                memory.loans.revoke(revoked, -1, None, aliases=-1)
-            replace()
-        except BaseException:
-            restore(revoked)
-            raise
-
-    if not given_up:
+    if given_up:
+        announcing(given_up[0], action, leave, given_up[1:], replace)
+    else:
         replace()
-        return
-    announcing(given_up[0], action, leave, given_up[1:], give_up)

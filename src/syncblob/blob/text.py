@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def describe(blob: BlobCore) -> str:
     """Return shape, dtype, device and head for `repr`. Causes no transfer."""
     const = ", const" if blob.readonly else ""
-    head = blob.memory.head_over(*blob.layout.reach)
+    head = blob.memory.spans.head(*blob.layout.reach)
     return (
         f"shape={blob.shape}, dtype={blob.dtype.name}, device={blob.device}, "
         f"head={head.name}{const}"

@@ -50,9 +50,13 @@ class Views(Copies, NdarrayMethods):
 
         As for `data`, ``blob.diff[...] = x`` and ``blob.diff += x`` write it.
         """
-        memory, root = self.diff_memory(), self.root()
         return self.from_memory(
-            memory, self.layout, home=self.home, base=root, readonly=self.readonly
+            self.diff_memory(),
+            self.layout,
+            home=self.home,
+            gradient=self.second_gradient(),
+            base=self.root(),
+            readonly=self.readonly,
         )
 
     @diff.setter

@@ -8,12 +8,13 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from syncblob._dtypes import SCALARS
+from syncblob._layout import Layout
 from syncblob.blob.core import BlobCore
 from syncblob.blob.parts import free
 from syncblob.calls.make_call import make_call
 from syncblob.calls.tables import split_keys
 from syncblob.devices import HOST, Side
-from syncblob.memory import CONST, OVERWRITE, attempt, from_the_start, short_of
+from syncblob.memory import CONST, OVERWRITE, SyncedMemory, attempt, from_the_start, short_of
 from syncblob.memory.operations import NotNowError
 from syncblob.memory.windows import divisible
 
@@ -49,13 +50,12 @@ def compute_in_room(rules: Rules, like: Any, given: Mapping[Key, Any]) -> Any:
         except MemoryError as error:
             if not (divides and short_of(error)):
                 raise
-    return _compute_in_parts(rules, operands)
+    return _compute_in_parts(rules, like, operands)
 
 
-def _compute_in_parts(rules: Rules, operands: Sequence[Any]) -> Any:
+def _compute_in_parts(rules: Rules, like: Any, operands: Sequence[Any]) -> Any:
     """Make the call of `compute_in_room` with parts of the operands, which are freed first."""
     blobs: list[Any] = [x for x in operands if isinstance(x, BlobCore)]
-    like = blobs[0]
     (home,) = {x.home for x in blobs} - {HOST}
     for x in blobs:
         side = x.memory.side_of(home)
@@ -76,7 +76,8 @@ def _compute_in_parts(rules: Rules, operands: Sequence[Any]) -> Any:
         return done if type(done) is tuple else (done,)
 
     dtypes = [like.dtype] if writes else [x.dtype for x in from_the_start(compute, slice(1))]
-    results = [type(like)(like.shape, dtype, device=home.device) for dtype in dtypes]
+    layouts = [Layout.c_order(like.shape, dtype) for dtype in dtypes]
+    results = [like.from_memory(SyncedMemory(x.nbytes, device=home), x) for x in layouts]
     into: list[Any] = [x.reshape(-1) for x in results]
 
     def write(part: slice) -> None:

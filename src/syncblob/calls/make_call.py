@@ -139,13 +139,14 @@ class Call:
         """Replace Blobs and arrays by arrays on the home that the function can write.
 
         An overwrite that would discard the newest contents of another side is made after the call
-        has succeeded. So are all of several if that concerns one, or some are of one memory.
+        has succeeded. So are all of several if that concerns one, or some are of one memory, or
+        the function may be called again for want of room for its other results.
         """
         items = x if isinstance(x, tuple) else (x,)
         memories = [item.memory for item in items if isinstance(item, BlobCore)]
-        late = len({*memories}) < len(memories) or any(
-            self._is_late(item, whole=whole) for item in items
-        )
+        others = not self.home.plain and any(item is None for item in items)
+        late = len({*memories}) < len(memories) or others
+        late = late or any(self._is_late(item, whole=whole) for item in items)
         arrays = [self._write(item, whole=whole, late=late) for item in items]
         return tuple(arrays) if items is x else arrays[0]
 

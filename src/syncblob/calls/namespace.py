@@ -46,7 +46,10 @@ def _plans(rules: Rules) -> Cache:
 
         if not blobs or not all(is_operand(kind) or kind in passed_on for kind in among):
             return foreign
-        return Plan(rules, kinds, foreign, like=blobs[0]).run
+        # The class that NumPy chooses: the first of which no other is a subclass.
+        own = {among[n] for n in blobs}
+        like = next(n for n in blobs if not any(issubclass(x, among[n]) for x in own - {among[n]}))
+        return Plan(rules, kinds, foreign, like=like).run
 
     plans = plans_of(rules._replace(plan=plan, plain=lambda given: split_keys(given)[1]))
     return plans

@@ -60,11 +60,16 @@ def plans_of_operator(
         return plans[type(operand)](*((operand, like) if mirrored else (like, operand)))
 
     def plan(rules: Rules, others: Arguments) -> Callable[..., Any]:
-        kinds = [*others.values()]
+        (kind,) = kinds = [*others.values()]
         kinds.insert(mirrored, BlobCore)
         if not all(map(is_operand, kinds)):
             return foreign
-        return Plan(rules, dict(enumerate(kinds)), foreign, like=int(mirrored)).run
+        run = Plan(rules, dict(enumerate(kinds)), foreign, like=int(mirrored)).run
+        if in_place or kind is BlobCore.class_of_results or not issubclass(kind, BlobCore):
+            return run
+        # The result is of the class that NumPy chooses: the other operand's if it is a subclass.
+        other = Plan(rules, dict(enumerate(kinds)), foreign, like=int(not mirrored)).run
+        return lambda *both: (other if issubclass(kind, type(both[mirrored])) else run)(*both)
 
     plans = plans_of(rules._replace(plan=plan))
     return plans

@@ -58,7 +58,7 @@ def overwrite_by(
     def fill(buffer: Any, written: list[int]) -> None:
         into = target
         if into is None or buffer is not over:
-            into = buffer.view(home, layout, writable=True, own=True)
+            into = buffer.own_view(home, layout, writable=True)
         # No call comes between the write and the note, so that no signal handler can.
         into[...] = new
         written[0] = 1

@@ -446,6 +446,8 @@ class Accelerator(Home):
     def push(self, host: NDArray[np.uint8], buffer: Any, stream: Any) -> Push:
         """Start an upload on `stream` and return at once. By default, copy before returning.
 
+        It keeps both buffers until it is over: after an error, the memory does not.
+
         Raises TypeError if there is no such stream; None is the device's own.
         """
         if stream is not None:

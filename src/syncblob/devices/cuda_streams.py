@@ -399,7 +399,7 @@ class Order:
     def drop_finished(self, *, wait: bool = False) -> bool:
         """Free memory whose last use is over, or wait for that; return whether there was any."""
         found = False
-        for key, (stretches, _) in list(self.under_way.items()):
+        for key, (stretches, _) in self.under_way.copy().items():
             try:
                 events = [self._end(each) for each in stretches]
             except BesideCaptureError:

@@ -95,7 +95,7 @@ class PageLocked:
         self._order.drop_finished()
         self.give_back(MOST_KEPT)
         # Counted first: arrays may end during the wait.
-        dropped = Counter({each: len(free) for each, free in list(self._free.items())})
+        dropped = Counter({each: len(free) for each, free in self._free.copy().items()})
         if dropped[size] >= _TOGETHER:
             # Beside a capture, more memory is locked.
             with suppress(RuntimeError):
@@ -114,7 +114,7 @@ class PageLocked:
     def give_back(self, most: int = 0) -> bool:
         """Give free memory back to CUDA, which waits, if it is more than `most`; return whether."""
         with self._lock.held:
-            found = list(self._free.items())
+            found = self._free.copy().items()
             if sum([size * len(free) for size, free in found]) <= most:
                 return False
             self._usable.clear()

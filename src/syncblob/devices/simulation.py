@@ -228,25 +228,42 @@ class SimulatedBackend(NumpyHome, Accelerator):
         operands = _arrays(arguments)
         before = [(x, x.copy()) for x in operands]
         result = call()
-        written = [x for x, old in before if x.flags.writeable and x.tobytes() != old.tobytes()]
+        written = [
+            (x, old) for x, old in before if x.flags.writeable and x.tobytes() != old.tobytes()
+        ]
+        # What is read-only is a view, of no elements if it shares no memory with an operand.
         made = [
-            x for x in _arrays([result]) if not any(map(partial(np.may_share_memory, x), operands))
+            x
+            for x in _arrays([result])
+            if x.flags.writeable and not any(map(partial(np.may_share_memory, x), operands))
         ]
         # Views, which stay writable when a borrow becomes read-only.
-        outputs = [(x.view(), x.copy()) for x in (*written, *made)]
-        for x, old in [*before, *((x, self.empty(x.shape, x.dtype)) for x in made)]:
-            if x.flags.writeable:
-                x[...] = old
+        outputs = [(x.view(), x.copy()) for x in (*(x for x, _ in written), *made)]
+        # Nothing else: other threads may be writing operands that are only read.
+        for x, old in [*written, *((x, self.empty(x.shape, x.dtype)) for x in made)]:
+            x[...] = old
 
         def run() -> None:
             intact = all(x.tobytes() == old.tobytes() for x, old in before)
             for x, new in outputs:
                 x[...] = new if intact else self.empty(x.shape, x.dtype)
 
-        self._last = self._own_stream().submit(run, _AT_ONCE + 1)
+        with self._lock.held:
+            # So that the last of all threads is known.
+            self._last = self._own_stream().submit(run, _AT_ONCE + 1)
         if ENDING:
             self.end()
         return result
+
+    def lend(self, array: Any) -> None:
+        """Wait for the work, because other code cannot."""
+        self.finish(array)
+
+    def capsule(self, array: Any, *, stream: Any, max_version: tuple[int, int] | None) -> Any:
+        """Return NumPy's DLPack capsule, when the work is done; see `lend`."""
+        if self._last is not None:
+            self._last.wait()
+        return array.__dlpack__(stream=stream, max_version=max_version)
 
     def share(self, buffer: NDArray[np.uint8]) -> NDArray[np.uint8]:
         return buffer[:]

@@ -10,10 +10,15 @@ from syncblob._dtypes import SUPPORTED, as_dtype, is_supported
 from syncblob._layout import Layout
 from syncblob.arrays.native import backend_of
 from syncblob.devices import HOST, Device
-from syncblob.memory import CONST, SyncedMemory, compute, upload
+from syncblob.memory import CONST, SyncedMemory, compute, in_room
 from syncblob.memory.accesses import expose
+from syncblob.memory.buffers import next_serial
+from syncblob.memory.operations import in_turn
+from syncblob.transfers import Copying, transfer
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from syncblob.devices.base import Accelerator, Home
 
 
@@ -77,7 +82,7 @@ def array_in(home: Any, array: Any, reason: str) -> Any:
     contents = HOST.wrap(dense)
     buffer = home.share(contents) if home.shared else None
     if buffer is None:
-        buffer = upload(home, contents, reason)
+        buffer = _upload(home, contents, reason)
     else:
         # Its owner may write again when the call has returned.
         home.end_next()
@@ -87,6 +92,20 @@ def array_in(home: Any, array: Any, reason: str) -> Any:
     uploaded = buffer.view(native).reshape(dense.shape)
     uploaded.flags.writeable = False
     return uploaded
+
+
+def _upload(accelerator: Accelerator, contents: NDArray[np.uint8], reason: str) -> Any:
+    """Return a new buffer of an accelerator with a copy of bytes of the host.
+
+    Logs and guards see a transfer of a memory of its own, with this reason.
+    """
+    nbytes = contents.nbytes
+    call = in_turn, accelerator, accelerator.allocate, nbytes
+    buffer = in_room(accelerator, reason, MemoryError, *call)
+    if nbytes:
+        copying = Copying(accelerator, reason, next_serial())
+        transfer(copying, "upload", nbytes, 0, accelerator.upload, contents, buffer)
+    return buffer
 
 
 def can_adopt(array: Any, home: Home) -> bool:

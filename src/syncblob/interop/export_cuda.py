@@ -14,7 +14,7 @@ from syncblob.devices import Accelerator
 from syncblob.devices.cuda import CudaBackend
 from syncblob.errors import NoDeviceError
 from syncblob.memory import CONST, MUTABLE, Head
-from syncblob.memory.accesses import expose, is_exposed
+from syncblob.memory.accesses import expose
 
 if TYPE_CHECKING:
     from syncblob._layout import Layout
@@ -69,6 +69,13 @@ def for_cupy(memory: SyncedMemory, side: Side, lender: Any) -> Callable[[], Any]
     return lambda: cupy.from_dlpack(lender)
 
 
+def is_exposed(memory: SyncedMemory, side: Side, start: int, stop: int) -> bool:
+    """Tell whether all of a range is exposed on a side, and only that side holds it."""
+    over = memory.loans.writers(start, stop, 1 << side)
+    exposed = any(each.exposed and each.start <= start and stop <= each.stop for each in over)
+    return exposed and memory.spans.any(start, stop) == 1 << side
+
+
 def interface(  # a Blob, and what is made of it
     memory: SyncedMemory,
     side: Side,
@@ -88,9 +95,9 @@ def interface(  # a Blob, and what is made of it
     """
     exposed_before = is_exposed(memory, side, layout.start, layout.stop)
     access = CONST if readonly or exposed_before else MUTABLE
-    unchanged = memory.head_over(*layout.reach, side) is Head.HEAD_AT_GPU
+    unchanged = memory.spans.head(*layout.reach, side) is Head.HEAD_AT_GPU
     _require_dtype(layout, CUDA)
-    memory.make_whole(side, layout, CUDA)
+    memory.make_whole(side, layout)
     home: Any = memory.home(side)
     array = lend(access)
     # Those that are kept are alive, so no other buffer has their address.

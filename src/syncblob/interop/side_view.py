@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from syncblob.devices import Side
 
 
+# By access.
+_PURPOSES = ("read", "read and write", "write everything and read nothing")
+
+
 class SideView:
     """One side of a Blob, for other libraries to read, write or overwrite.
 
@@ -96,7 +100,7 @@ class SideView:
             return export_cuda.for_cupy(memory, side, self)
         # Most consumers read the attribute twice. The second read must not repeat a warning.
         lent = any(lender is memory for lender, _ in self._lent)
-        newest = memory.head_over(*layout.reach, side) is Head.HEAD_AT_GPU
+        newest = memory.spans.head(*layout.reach, side) is Head.HEAD_AT_GPU
         access = CONST if lent and newest else self._access
         home, array = export_cuda.array_over_memory(memory, side, layout, access, name, self)
         # The consumer has only an address, which must stay valid as long as this object exists.
@@ -117,6 +121,6 @@ class SideView:
         *_, layout = self._what()
         return (
             f"<{'host' if self._host else 'accelerator'} side of a Blob, "
-            f"to {self._access.purpose}: "
+            f"to {_PURPOSES[self._access]}: "
             f"shape={layout.shape}, dtype={layout.dtype.name}>"
         )

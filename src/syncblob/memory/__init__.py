@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 from syncblob.memory.accesses import acquire as acquire
-from syncblob.memory.buffers import Window as Window
-from syncblob.memory.copies import upload as upload
 from syncblob.memory.ledger import FRESH as FRESH
 from syncblob.memory.ledger import NO_SHORTCUT as NO_SHORTCUT
-from syncblob.memory.ledger import Ledger as Ledger
 from syncblob.memory.ledger import Shortcut as Shortcut
-from syncblob.memory.ledger import Transition as Transition
 from syncblob.memory.operations import attempt as attempt
 from syncblob.memory.operations import has_written as has_written
 from syncblob.memory.room import compute as compute

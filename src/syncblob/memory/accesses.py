@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     from syncblob.memory.ledger import Ledger
     from syncblob.memory.loans import Loan
 
-    # Returns an array over a window, and records it. Called under the lock.
-    HandOut = Callable[[Ledger, Side, Window, Layout], Any]
-
 
 def acquire(  # noqa: C901, PLR0912, PLR0913  # an access; inlined, because calls take time
     ledger: Ledger,
@@ -110,21 +107,20 @@ def _settle_concerns(
     ledger: Ledger, side: Side, access: Access, start: int, stop: int, announced: list[set[Loan]]
 ) -> None:
     """Do what an access has to do first because of what few memories have."""
-    loans, writes = ledger.loans, access is not CONST
+    writes = access is not CONST
     if ledger.shared:
         ledger.meet(side, start, stop)
     if writes:
-        if loans.live:
-            require_announced(loans, announced, start, stop, ~ledger.alike(side))
+        require_announced(ledger.loans, announced, start, stop, ~ledger.alike(side))
         ledger.forget_source(start, stop)
     if ledger.uploads:
-        ledger.await_uploads(side, access, start, stop)
+        ledger.finish_uploads(side, access, start, stop)
     ledger.compare_watch(side, start, stop, writes=writes)
 
 
 def borrow(ledger: Ledger, side: Side, window: Window, layout: Layout) -> Any:
     """Return a borrow; see `SyncedMemory.lend`."""
-    array = window.view(ledger.home(side), layout, writable=True)
+    array = ledger.home(side).view(window.array, window.inner(layout), writable=True)
     # Only NumPy arrays have a write permission to revoke.
     if isinstance(array, np.ndarray):
         ledger.own_loans().lend(array, BORROW, side, layout.start, layout.stop)
@@ -153,7 +149,7 @@ def export_watched(
     if isinstance(array, np.ndarray):
         array.flags.writeable = False
     over = ledger.loans.over(layout.start, layout.stop)
-    if not layout.size or any(loan.side is side for loan in over):
+    if not layout.size or any(ledger.alike(side) >> loan.side & 1 for loan in over):
         # Borrows or aliases may write here legitimately, so a difference proves nothing. No bytes
         # overlap an eviction, which could not end their watch.
         return array
@@ -186,10 +182,13 @@ def expose(
     have `shared` the buffer. The place of the user's code is that which is `noted`, or this one.
     """
     with ledger.lock:
-        loans, end = ledger.own_loans(), ledger.nbytes if stop is None else stop
-        there = [each for each in loans.of(side) if (each.start, each.stop) == (start, end)]
-        # First, so that no copy that is made from now on is trusted.
-        exposure = loans.lend(ledger, SHARED if shared else EXPOSED, side, start, end, noted)
+        end, loans = ledger.nbytes if stop is None else stop, None
+        while loans is not ledger.loans:
+            # Again, if a signal handler has let go of them meanwhile.
+            loans = ledger.own_loans()
+            there = [each for each in loans.of(side) if (each.start, each.stop) == (start, end)]
+            # First, so that no copy that is made from now on is trusted.
+            exposure = loans.lend(ledger, SHARED if shared else EXPOSED, side, start, end, noted)
         try:
             take(ledger, side, start, end)
         except BaseException:
@@ -200,22 +199,12 @@ def expose(
         loans.live.difference_update([each for each in there if each.exposed])
 
 
-def is_exposed(ledger: Ledger, side: Side, start: int, stop: int) -> bool:
-    """Tell whether all of a range is exposed on a side, and only that side holds it."""
-    over = ledger.loans.writers(start, stop, 1 << side)
-    exposed = any(each.exposed and each.start <= start and stop <= each.stop for each in over)
-    return exposed and ledger.spans.any(start, stop) == 1 << side
-
-
-def assume_unaliased(
-    ledger: Ledger, start: int = 0, stop: int | None = None, sides: int = -1
-) -> None:
+def assume_unaliased(ledger: Ledger, start: int, stop: int, sides: int = -1) -> None:
     """End the exposure of a range on some sides: the caller promises that no alias writes."""
     with ledger.lock:
-        end, loans = ledger.nbytes if stop is None else stop, ledger.loans
-        for loan in loans.writers(start, end, sides):
+        for loan in ledger.loans.writers(start, stop, sides):
             if loan.exposed:
-                loans.cut(loan, start, end)
+                ledger.loans.cut(loan, start, stop)
 
 
 def refresh(ledger: Ledger, start: int, stop: int, *, still_exposed: bool) -> None:

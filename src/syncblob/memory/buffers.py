@@ -29,15 +29,16 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from syncblob._layout import Layout
-    from syncblob.devices.base import Home
+    from syncblob.devices.base import Home, Push
 
     Function = Callable[[], NDArray[np.uint8]]
 
 # Numbers that tell memories apart in the log.
 next_serial: Callable[[], int] = itertools.count(1).__next__
 
-# The sides of nearly every memory.
+# The sides of nearly every memory, and how bytes come to each of them from the other.
 PAIR = tuple(Side)
+DIRECTIONS = ("download", "upload")
 
 
 class Window:
@@ -67,21 +68,17 @@ class Window:
 
     def inner(self, layout: Layout) -> Layout:
         """Return where a layout of the memory is in the array."""
-        # An empty layout may begin behind the window.
-        return layout.shift(-self.start) if self.start or not layout.size else layout
+        return layout.shift(-self.start) if self.start else layout
 
     def layout(self, home: Home, array: Any) -> Layout:
         """Return the layout in the memory of an array over the window."""
         return home.layout(array, home.address(self.array) - self.start)
 
-    def view(self, home: Home, layout: Layout, *, writable: bool, own: bool = False) -> Any:
-        """Lay an array over the window, without a copy.
-
-        `own` tells that it is only passed to `Home.compute`; see `Home.own_view`.
-        """
-        if self.start or not layout.size:
+    def own_view(self, home: Home, layout: Layout, *, writable: bool = False) -> Any:
+        """Lay an array for `Home.compute` over the window; see `Home.own_view`."""
+        if self.start:
             layout = layout.shift(-self.start)
-        return (home.own_view if own else home.view)(self.array, layout, writable=writable)
+        return home.own_view(self.array, layout, writable=writable)
 
     def alias(self, home: Home, layout: Layout) -> tuple[Any, object]:
         """Return an array over it, and the object that dies with the last use of that."""
@@ -202,9 +199,8 @@ class Buffers:
 
     def inside(self, side: int, start: int, stop: int) -> list[Window]:
         """Return the windows of a side that lie in a range."""
-        windows = self.windows(side)
-        first = bisect_left(windows, start, key=_START)
-        return [*windows[first : bisect_right(windows, stop, key=_STOP)]]
+        overlap = self.within(side, start, stop)
+        return [each for each in overlap if start <= each.start and each.stop <= stop]
 
     def window_over(self, side: int, start: int, stop: int) -> Window | None:
         """Return the window of a side that contains a range; None if none does."""
@@ -214,18 +210,16 @@ class Buffers:
 
     def alike(self, side: int) -> int:
         """Return as a bit mask a side, and those that have one buffer with it."""
-        mine, found = self.whole[side], 1 << side
-        if mine is not None and mine.common is not None:
-            for other in self.all_sides:
-                theirs = self.whole[other]
-                if theirs is not None and theirs.common is mine.common:
-                    found |= 1 << other
-        return found
+        mine = self.whole[side]
+        if mine is None or mine.common is None:
+            return 1 << side
+        windows = enumerate(self.whole)
+        return sum(1 << other for other, each in windows if each and each.common is mine.common)
 
     def share(self, side: Side) -> Window | None:
         """Give a side without windows the buffer of another one in its space, if there is one."""
         home: Any = self.home(side)
-        for other in () if self.windows(side) or not home.shared else self.all_sides:
+        for other in () if self.windows(side) else self.all_sides:
             known, partner = self.whole[other], self.home(other)
             if known is None or not partner.shared:
                 continue
@@ -251,42 +245,20 @@ class Buffers:
 
     def finish_others(self, side: int, start: int, stop: int) -> None:
         """Wait for the work on a range of the sides that have one buffer with a side."""
-        others = self.alike(side) & ~(1 << side)
         for other in self.all_sides[1:]:
-            if others >> other & 1:
+            if other != side and self.alike(side) >> other & 1:
                 window: Any = self.whole[other]
                 accelerator: Any = self.homes[other]
                 accelerator.finish(window.part(start, stop))
 
     # --- allocations and copies -------------------------------------------------------------------
 
-    def window_for(
-        self, side: Side, windows: tuple[Window, ...], start: int, stop: int, *, zeroed: bool
-    ) -> tuple[Window, tuple[Window, ...]]:
-        """Return that of one side's windows for a range, and the windows that the side has then.
-
-        If there is none, it is a new one of everything, which the caller has to give to the side.
-        `zeroed` fills it with zeros.
-        """
-        window = find_window(windows, start, stop) if windows else None
-        if window is None:
-            nbytes, homes = self.spans.nbytes, self.homes
-            if side:
-                buffer = self.allocate(side, nbytes, zeroed=zeroed)
-            else:
-                # As the accelerator wants it, by default that of the default device.
-                partner = homes[1] if len(homes) > 1 else home_of()
-                buffer = partner.allocate_host(nbytes, zeroed=zeroed)
-            window = Window(0, nbytes, buffer)
-            return window, (window,)
-        if zeroed:
-            # Just made for this access, or an interrupted access left it.
-            self.finish_others(side, 0, self.nbytes)
-            self.home(side).zero(window.array)
-        return window, windows
-
     def allocate(self, side: Side, nbytes: int, *, zeroed: bool = False) -> Any:
-        """Allocate on an accelerator, which is the memory's from then on."""
+        """Allocate a buffer. An accelerator with one is the memory's from then on."""
+        if not side:
+            # As the accelerator wants it, by default that of the default device.
+            partner = self.homes[1] if len(self.homes) > 1 else home_of()
+            return partner.allocate_host(nbytes, zeroed=zeroed)
         accelerator: Any = self.home(side)
         buffer = in_turn(accelerator, accelerator.allocate, nbytes, zeroed=zeroed)
         self.add_side(accelerator)
@@ -335,49 +307,22 @@ class Buffers:
         offset: int,
         reason: str,
         because: Callable[[], str] | None = None,
-    ) -> None:
-        """Copy bytes of one side into the same number of bytes of another, and tell the log.
+        start_copy: Callable[[Any, Any], Push] | None = None,
+    ) -> Any:
+        """Copy bytes of one side into as many of another, and tell the logs and the guards.
 
         `offset` is their place in the memory. `because` describes the alias that made the access
-        copy again.
+        copy again. `start_copy` only starts the copy, and returns what can be waited for.
         """
         device: Any = self.homes[side or origin]
-        way, copy = ("upload", device.upload) if side else ("download", device.download)
+        copy = start_copy or (device.upload if side else device.download)
         if origin and side:
-            way, copy = "peer", partial(device.copy_from, self.home(origin))
+            copy = partial(device.copy_from, self.home(origin))
+        if not (open_logs or running_guards.get()):
+            return copy(contents, target)
+        way = "peer" if origin and side else DIRECTIONS[side > 0]
         copying = self.copying(device, reason, because)
-        transfer(copying, way, contents.nbytes, offset, copy, contents, target)
-
-    def bring(  # noqa: PLR0913, PLR0917  # a copy, and what the log says of it
-        self,
-        origin: int,
-        side: int,
-        window: Window,
-        start: int,
-        stop: int,
-        reason: str,
-        because: Callable[[], str] | None = None,
-    ) -> bool:
-        """Copy a range of one side into a window of another, as `move` does; False if it is one."""
-        if window.common is not None:
-            self.finish_others(side, start, stop)
-            if self.alike(side) >> origin & 1:
-                return False
-        whole = self.whole[origin]
-        for each in self.within(origin, start, stop) if whole is None else (whole,):
-            low, high = max(start, each.start), min(stop, each.stop)
-            contents, target = each.array, window.array
-            if contents.nbytes != high - low:
-                contents = each.part(low, high)
-            if target.nbytes != high - low:
-                target = window.part(low, high)
-            if open_logs or running_guards.get() or (origin and side):
-                self.move(origin, side, contents, target, low, reason, because)
-            elif side:
-                self.homes[side].upload(contents, target)  # type: ignore[attr-defined]  # an accelerator
-            else:
-                self.homes[origin].download(contents, target)  # type: ignore[attr-defined]  # as above
-        return True
+        return transfer(copying, way, contents.nbytes, offset, copy, contents, target)
 
     def fill(
         self, source: Source | None, side: Side, window: Window, start: int, stop: int, reason: str

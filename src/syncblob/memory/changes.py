@@ -9,9 +9,10 @@ look at it first. Last comes what may be left undone.
 
 from __future__ import annotations
 
-from functools import lru_cache, reduce
+from functools import lru_cache, partial, reduce
 from itertools import chain
 from operator import and_
+from threading import get_ident
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -19,34 +20,20 @@ import numpy as np
 from syncblob._source_lines import user_instruction
 from syncblob.devices import Side
 from syncblob.devices.base import WRITERS
-from syncblob.memory.buffers import PAIR, Window, find_window
-from syncblob.memory.ledger import OLDEST, Transition
-from syncblob.memory.loans import NO_LOANS, require_announced, restore
+from syncblob.memory.buffers import DIRECTIONS, EMPTY, PAIR, Window, find_window
+from syncblob.memory.ledger import OLDEST, Transition, Upload
+from syncblob.memory.loans import BORROW, NO_LOANS, require_announced
 from syncblob.memory.operations import is_written_elsewhere, let_go, running, searches
-from syncblob.memory.state_machine import (
-    COLUMNS,
-    CONST,
-    COPY,
-    INITIAL,
-    MUTABLE,
-    OVERWRITE,
-    TABLE,
-    Access,
-    Run,
-    Spans,
-    plan_access,
-)
+from syncblob.memory.state_machine import CONST, OVERWRITE, Access, Run, Spans, plan_access
 from syncblob.transfers import open_logs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from syncblob._layout import Layout
+    from syncblob.devices.base import Push
     from syncblob.memory.ledger import Ledger
     from syncblob.memory.loans import Loan
-
-# How bytes come to each of two sides from the other.
-DIRECTIONS = ("download", "upload")
 
 SMALL = 1 << 14
 """Of a memory of at most so many bytes, what lies beside a part comes to the host with it.
@@ -74,16 +61,16 @@ class Change(NamedTuple):
     # their write permission.
     losers: int = 0
     lost: Sequence[tuple[int, int]] = ()
-    # The sides whose aliases lose it too, and whose exposures end; 0 unless it writes.
+    # The sides whose aliases lose it too; 0 unless it writes.
     stale: int = 0
     # Whether the side's buffer is filled with zeros first.
     zeroed: bool = False
     # Whether it is an access, which needs a buffer, and of which open logs count what it avoids.
     counted: bool = False
-    # In place of the copies: does what can fail, and returns the windows that the side has then.
-    prepare: Callable[[Ledger, Change, str], tuple[Window, ...]] | None = None
-    # Called if `prepare` or anything after it fails.
-    undo: Callable[[], object] | None = None
+    # Does what can fail, and returns the windows that the side has then.
+    prepare: Callable[[Ledger, Change], tuple[Window, ...]] | None = None
+    # By side, a function that starts a copy from there, which may still run afterwards.
+    starts: Mapping[int, Callable[[Any, Any], Push]] = EMPTY
     # The map while the side gets another buffer, or none; None if the buffer stays.
     between: Spans | None = None
     # The bytes that it allocates, for an error; None for those of the whole memory.
@@ -92,15 +79,17 @@ class Change(NamedTuple):
     span_limit: int = 0
 
 
-def plan(
+def plan(  # noqa: PLR0913  # the table, and what it leaves open
     ledger: Ledger,
     side: Side,
     access: Access,
     start: int,
     stop: int,
     announced: Collection[set[Loan]] = (),
+    *,
+    joins: bool = True,
 ) -> Change:
-    """Plan an access by the table. Changes nothing."""
+    """Plan an access by the table. Changes nothing. `joins` lets it be widened; see `MAX_SPANS`."""
     before, loans = ledger.spans, ledger.loans
     mine, nbytes, writes = 1 << side, before.nbytes, access is not CONST
     if writes and loans.live:
@@ -119,27 +108,33 @@ def plan(
     else:
         # Bytes that an alias writes during the copy must be copied again.
         writers = () if writes or not loans.live else loans.writers(start, stop)
-        reach = [Run(each.start, each.stop, 1 << each.side) for each in writers]
+        reach = [Run(each.start, each.stop, ledger.alike(each.side)) for each in writers]
         pieces, runs = plan_access(before, side, access, start, stop, writers=reach)
         after = before.replaced(runs)
     limit = 0
-    if len(after.holders) > max(MAX_SPANS, ledger.span_limit) and not new:
+    many = joins and not new and len(after.holders) > max(MAX_SPANS, ledger.span_limit)
+    if many and not is_written_elsewhere(ledger):
         pieces, after = _join(ledger, pieces, after, side, start, stop)
-        # To look at all spans takes long.
         limit = max(MAX_SPANS, 2 * len(after.holders))
     lost: Sequence[tuple[int, int]] = ()
     if loans.live:
         lost = [piece[:2] for piece in pieces]
         if writes or not nbytes:
             lost.append(changed)
-    if pieces and part and side is Side.HOST and nbytes <= SMALL:
-        pieces, after = _with_rest(before, pieces, after)
+    if pieces and part and side is Side.HOST and nbytes <= SMALL and not limit:
+        # The bytes beside its ends that are where those come along. What another side holds keeps
+        # its holders, because other code may be writing it there.
+        low, high = before.span_of(start)[0], before.span_of(stop - 1)[1]
+        pieces = before.lacking(low, high, mine)
+        for run in pieces:
+            if not run.holders:
+                after = after.put(run.start, run.stop, mine)
     # The caller of an access of a part on the host may reach further, and must not find old bytes
     # of the heap there.
     zeroed = (initial and access is not OVERWRITE) or (part and (initial or (new and not side)))
     stale = ~ledger.alike(side) if writes else 0
-    change = side, before, after, start, stop, pieces, ~mine, lost, stale, zeroed, True
-    return Change(*change, span_limit=limit)
+    fields = side, before, after, start, stop, pieces, ~mine, lost, stale, zeroed, True
+    return Change(*fields, span_limit=limit)
 
 
 def _join(
@@ -166,33 +161,9 @@ def _join(
 
 
 @lru_cache(maxsize=512)
-def _plan_uniform(  # noqa: PLR0913, PLR0917  # what such a change depends on
-    nbytes: int, held: int, side: Side, access: Access, start: int, stop: int, small: int
-) -> Change:
-    """Plan an access, as `plan` does, if two sides hold the same bytes, and it has a buffer."""
-    brings, holders = TABLE[held][COLUMNS[side] + access]
-    before = Spans.whole(nbytes, held)
-    after = before.put(start, stop, holders)
-    low, high = (0, nbytes) if side is Side.HOST and nbytes <= small else (start, stop)
-    pieces = (Run(low, high, held),) if brings is COPY else ()
-    others, zeroed = ~(1 << side), brings is INITIAL
-    stale = 0 if access is CONST else others
-    return Change(side, before, after, start, stop, pieces, others, (), stale, zeroed, counted=True)
-
-
-def _with_rest(before: Spans, pieces: Sequence[Run], after: Spans) -> tuple[Sequence[Run], Spans]:
-    """Let the bytes beside a range that are where those at its ends are come to the host along.
-
-    What another side holds keeps its holders, because other code may be writing it there.
-    """
-    low, high = before.span_of(pieces[0].start)[0], before.span_of(pieces[-1].stop - 1)[1]
-    brought = [*pieces]
-    brought[0] = brought[0]._replace(start=low)
-    brought[-1] = brought[-1]._replace(stop=high)
-    for run in brought:
-        if not run.holders:
-            after = after.put(run.start, run.stop, 1 << Side.HOST)
-    return brought, after
+def _known_plan(*_alike: int) -> list[Change]:
+    """Return the list in which the plan of accesses of memories that are alike is remembered."""
+    return []
 
 
 def commit(  # noqa: C901, PLR0912, PLR0913, PLR0917  # the steps of every change, in order
@@ -228,13 +199,19 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0917  # the steps of every chang
         if ledger.uploads:
             # A signal handler may have started one since the caller waited.
             ledger.finish_uploads(side, access, start, stop)
-        spans, rare = ledger.spans, ledger.loans.live or ledger.source or ledger.shared
-        plain = planner is plan and start < stop and not rare and len(ledger.homes) <= len(PAIR)
-        ready = stop - start == spans.nbytes or (spans.uniform and ledger.whole[side])
-        if plain and ready and spans.uniform is not None:
-            change = _plan_uniform(spans.nbytes, spans.uniform, side, access, start, stop, SMALL)
-        else:
-            change = planner(ledger, side, access, start, stop, argument)
+        spans = ledger.spans
+        # Of such memories, `plan` asks nothing else.
+        plain = (
+            planner is plan
+            and spans.uniform is not None
+            and (stop - start == spans.nbytes or (spans.uniform and ledger.whole[side]))
+            and not (ledger.loans.live or ledger.source or ledger.shared)
+        )
+        alike = (spans.nbytes, spans.uniform, side, access, start, stop, SMALL)
+        known = _known_plan(*alike) if plain else []
+        if not known:
+            known.append(planner(ledger, side, access, start, stop, argument))
+        change = known[0]
         side, before, after, start, stop, pieces, _, lost, _, zeroed, counted = change[:11]
         window, user, copied = ledger.whole[side], -1, ""
         if pieces or lost or zeroed or window is None or change.prepare or ledger.shared:
@@ -276,7 +253,7 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0917  # the steps of every chang
     return window
 
 
-def _prepare(
+def _prepare(  # noqa: C901, PLR0912  # all that can fail, in order
     ledger: Ledger, planner: Callable[..., Change], change: Change, reason: str, revoked: list[Loan]
 ) -> tuple[Spans, Any, str]:
     """Do what can fail. Return the map afterwards, the side's window, and the way of copies."""
@@ -286,34 +263,58 @@ def _prepare(
         pieces
         and planner is plan
         and not stale
-        and (WRITERS or len(running) > 1)
+        and (WRITERS or len(running) > (get_ident() in running))
         and all(piece[2] for piece in pieces)
         and is_written_elsewhere(ledger)
     ):
         # What another thread has begun to write is copied, and not trusted to be all of it.
         after = before
-    for reach in lost if loans.live else ():
+    for reach in lost:
         part = None if reach == (0, before.nbytes) else reach
         loans.revoke(revoked, losers, part, aliases=stale)
     window: Any = ledger.whole[side]
     missing = counted and (zeroed or window is None)
     windows = known = ledger.windows(side) if missing or change.prepare is not None else ()
     if change.prepare is not None:
-        windows = change.prepare(ledger, change, reason)
-        window, copied = find_window(windows, start, stop), DIRECTIONS[side > 0] if pieces else ""
-        pieces = ()
+        windows = change.prepare(ledger, change)
     elif missing:
-        window, windows = ledger.window_for(side, known, start, stop, zeroed=zeroed)
+        window = find_window(known, start, stop) if known else None
+        if window is None:
+            # Of everything: parts of large memories have been provided.
+            window = Window(0, before.nbytes, ledger.allocate(side, before.nbytes, zeroed=zeroed))
+            windows = (window,)
+        elif zeroed:
+            # Just made for this access, or an interrupted access left it.
+            ledger.finish_others(side, 0, before.nbytes)
+            ledger.home(side).zero(window.array)
     for low, high, holders in pieces:
-        if holders:
-            pair = len(ledger.homes) <= len(PAIR)
-            origin = 1 - side if pair else ledger.nearest(side, holders)
-            beside = open_logs and not stale and loans.writers(low, high, 1 << origin)
-            because = beside[0].description if beside else None
-            if ledger.bring(origin, side, window, low, high, reason, because):
-                copied = "peer" if side and origin else copied or DIRECTIONS[side > 0]
-        else:
+        if not holders:
             ledger.fill(ledger.source, side, window, low, high, reason)
+            continue
+        origin = ledger.nearest(side, holders) if ledger.homes[2:] else PAIR[1 - side]
+        if window.common is not None:
+            ledger.finish_others(side, low, high)
+            if ledger.alike(side) >> origin & 1:
+                continue
+        logged = open_logs and loans.live and not (stale or change.starts)
+        near = loans.writers(low, high, ledger.alike(origin)) if logged else ()
+        because = near[0].description if near else None
+        places: Any = [(ledger.whole[origin], low, high)]
+        if ledger.whole[origin] is None:
+            there = ledger.within(origin, low, high)
+            places = [(each, max(low, each.start), min(high, each.stop)) for each in there]
+        for each, first, last in places:
+            contents, target = each.array, window.array
+            if contents.nbytes != last - first:
+                contents = each.part(first, last)
+            if target.nbytes != last - first:
+                target = window.part(first, last)
+            start_copy = change.starts.get(origin)
+            work = ledger.move(origin, side, contents, target, first, reason, because, start_copy)
+            if start_copy:
+                # Before the map counts its bytes: who finds these there has to wait.
+                ledger.uploads += (Upload(first, last, work, side, origin),)
+        copied = "peer" if side and origin else copied or DIRECTIONS[side > 0]
     if windows != known:
         _exchange(ledger, change, known, windows)
     if stale and window is not None and window.common is not None:
@@ -327,7 +328,7 @@ def _exchange(
 ) -> None:
     """Give a side its windows. Harmless before the map changes: it does not count their bytes."""
     side, loans, parts = change.side, ledger.loans, ledger.parts
-    if 0 < side < len(ledger.homes):
+    if side:
         ledger.homes[side].residents.add(ledger)  # type: ignore[attr-defined]  # an accelerator
     everything = windows and (windows[0].start, windows[0].stop) == (0, change.before.nbytes)
     whole = windows[0] if everything else None
@@ -349,9 +350,9 @@ def _fill(
     ledger: Ledger, change: Change, window: Any, fill: Callable[..., None], written: list[int]
 ) -> None:
     """Write into a window, of which other sides may hold bytes: perhaps only in part."""
-    before, mine = change.before, 1 << change.side
-    if before.uniform is None or before.uniform & mine:
-        ledger.spans = before.left_to(change.start, change.stop, mine)
+    side, before, after, start, stop = change[:5]
+    if after is not before and before.any(start, stop) & ledger.alike(side):
+        ledger.spans = before.left_to(start, stop, 1 << side, ledger.alike(side))
     fill(window, written)
 
 
@@ -359,15 +360,26 @@ def _clean_up(ledger: Ledger, change: Change, revoked: list[Loan], last: Transit
     """End what a change ends, after it. Return whether the map alone decides who may use what."""
     side, loans, watch = change.side, ledger.loans, ledger.watch
     if change.between is not None and change.stale:
+        # It has got a buffer that other code has made.
         loans = ledger.own_loans()
-        loans.detach(side)
+        loans.foreign |= 1 << side
+        loans.live.difference_update([x for x in loans.of(side) if x.kind is not BORROW])
+        for other in ledger.all_sides if ledger.home(side).shared else ():
+            if other is not side and ledger.whole[other] and ledger.home(other).shared:
+                # The next access there shares the new buffer, if it can.
+                ledger.whole[other] = None
+                ledger.forget_shortcuts()
+                loans.live.difference_update(loans.of(other))
+                if watch is not None:
+                    watch.drop(other, change.start, change.stop)
     if ledger.source is not None and 0 not in change.after.holders:
         ledger.source = ledger.source.rest()
     if loans.live and change.lost:
-        loans.note_end(revoked, last, change.losers if change.stale else 0, change.stale)
+        loans.note_end(ledger, revoked, last, change)
     if watch is not None:
-        for start, stop, _ in change.pieces:
-            (watch.renew if change.prepare is None else watch.drop)(side, start, stop)
+        for other in ledger.all_sides:
+            for start, stop, _ in change.pieces if ledger.alike(side) >> other & 1 else ():
+                (watch.drop if change.starts else watch.renew)(other, start, stop)
     rare = watch or ledger.source or change.after.uniform is None
     return not (rare or ledger.aliased)
 
@@ -379,95 +391,81 @@ def _undo(ledger: Ledger, change: Change | None, revoked: list[Loan], written: l
         # new contents already, so the whole range must have them.
         ledger.spans = change.after
         return
-    restore(revoked)
-    if change is not None and change.undo is not None:
-        change.undo()
+    for array in [loan() for loan in revoked]:
+        if array is not None:
+            array.flags.writeable = True
 
 
 def take(
     ledger: Ledger, side: Side, start: int, stop: int, reason: str = "", *, everything: bool = False
 ) -> None:
     """Make a side the only holder of what it shares in a range, or of everything in it."""
+    if ledger.moving:
+        ledger.refuse_reentry()
     if ledger.watch is not None:
         # Other code writes here, so a difference would prove nothing.
         ledger.watch.drop(side, start, stop)
     if ledger.is_alone(side, start, stop):
         return
-    access = CONST if side is Side.HOST else MUTABLE
+    arguments = ledger, _plan_taking, side, CONST, start, stop, reason, everything
     try:
-        # Refuse accesses that interrupt this on the same thread.
-        ledger.moving = True
-        # No copy may arrive once this side alone holds the newest contents.
-        ledger.finish_uploads(side, access, start, stop)
-    finally:
-        # Not left to `commit`: an interrupt may come as that begins.
-        ledger.moving = False
-        commit(ledger, _plan_taking, side, access, start, stop, reason, everything)
+        commit(*arguments)
+    except BaseException:
+        # An asynchronous copy has failed, or an interrupt came. What was written stays written.
+        commit(*arguments)
+        raise
 
 
 def _plan_taking(
     ledger: Ledger, side: Side, _access: Access, start: int, stop: int, everything: Any
 ) -> Change:
-    before = ledger.spans
-    after = (before.put if everything else before.left_to)(start, stop, 1 << side)
-    return Change(side, before, after, start, stop)
+    before, mine, alike = ledger.spans, 1 << side, ledger.alike(side)
+    # A signal handler may have evicted it.
+    if not (everything and ledger.window_over(side, start, stop)):
+        return Change(side, before, before.left_to(start, stop, mine, alike), start, stop)
+    # Other sides may have lent what they lose.
+    change = side, before, before.put(start, stop, mine), start, stop
+    return Change(*change, losers=~mine, lost=((start, stop),), stale=~alike)
 
 
 def adopt(ledger: Ledger, side: Side, buffer: Any, announced: Collection[set[Loan]]) -> None:
     """Replace the buffer of one side by another, whose contents are newer."""
     reach = 0, ledger.nbytes
     ledger.forget_source(*reach)
-    ledger.await_uploads(side, OVERWRITE, *reach)
     ledger.compare_watch(side, *reach, writes=True)
     replaced = ledger.windows(side)
     commit(ledger, _plan_adoption, side, OVERWRITE, *reach, "adoption", (buffer, announced))
     let_go(replaced)
-    for other in ledger.all_sides:
-        has = other is not side and ledger.windows(other)
-        if has and ledger.home(other).shared and ledger.home(side).shared:
-            # The next access there shares the new buffer, if it can.
-            ledger.whole[other] = None
-            ledger.forget_shortcuts()
-            ledger.loans.live.difference_update(ledger.loans.of(other))
 
 
 def _plan_adoption(
-    ledger: Ledger, side: Side, _access: Access, start: int, stop: int, adopted: Any
+    ledger: Ledger, side: Side, access: Access, start: int, stop: int, adopted: Any
 ) -> Change:
     buffer, announced = adopted
-    require_announced(ledger.loans, announced, start, stop)
-    before = ledger.spans
-    windows = (Window(start, stop, buffer),)
-    return Change(
-        side,
-        before,
-        Spans.whole(stop, 1 << side),
-        start,
-        stop,
-        losers=-1,
-        lost=((start, stop),),
-        stale=-1,
-        prepare=lambda *_: windows,
-        # While the buffer is exchanged, this side must not count as a holder.
-        between=before.changed(start, stop, lambda held: held & ~(1 << side)),
-    )
+    change = _plan_leave(ledger, side, access, start, stop, announced)
+    windows, after = (Window(start, stop, buffer),), Spans.whole(stop, 1 << side)
+    # While the buffer is exchanged, this side must not count as a holder.
+    between = change.before.changed(start, stop, lambda held: held & ~(1 << side))
+    return change._replace(after=after, prepare=lambda *_: windows, between=between)
 
 
 def leave(
     ledger: Ledger,
     others: Sequence[Ledger],
-    give_up: Callable[[], Any],
+    replace: Callable[[], None],
     announced: Collection[set[Loan]],
 ) -> None:
-    """Call a function that gives memories up, under their locks, if aliases were announced."""
-    with ledger.lock:
-        try:
-            ledger.moving = True
-            ledger.revoke_shortcuts()
-            require_announced(ledger.loans, announced, 0, ledger.nbytes)
-            if others:
-                leave(others[0], others[1:], give_up, announced)
-            else:
-                give_up()
-        finally:
-            ledger.moving = False
+    """Call a function that replaces memories, under their locks, and end what they have lent."""
+    rest = partial(leave, others[0], others[1:], replace, announced) if others else replace
+    # If it raises, nothing has ended.
+    change = partial(commit, fill=lambda *_: rest())
+    ledger.under_lock(change, _plan_leave, Side.HOST, CONST, 0, ledger.nbytes, "", announced)
+
+
+def _plan_leave(
+    ledger: Ledger, side: Side, _access: Access, start: int, stop: int, announced: Any
+) -> Change:
+    """Plan to end everything that was lent."""
+    require_announced(ledger.loans, announced, start, stop)
+    change = side, ledger.spans, ledger.spans, start, stop
+    return Change(*change, losers=-1, lost=((start, stop),), stale=-1)

@@ -18,11 +18,12 @@ from syncblob.devices.base import Home
 from syncblob.memory.buffers import EMPTY, PAIR, Buffers, Source, Window, homes_of
 from syncblob.memory.loans import BORROW, NO_LOANS, Loans
 from syncblob.memory.operations import searches
-from syncblob.memory.state_machine import CONST, Access, Head, Run, Spans, head_over
+from syncblob.memory.state_machine import CONST, Access, Run, Spans
 from syncblob.transfers import count, followers, log_generation, open_logs
 from syncblob.transfers.verify import Watch
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import CodeType
 
     from syncblob._layout import Layout
@@ -66,16 +67,6 @@ class Transition(NamedTuple):
     library: str | None
 
     @property
-    def before(self) -> Head:
-        """The head of the whole memory before."""
-        return head_over(self.map_before, 0, self.map_before.nbytes)
-
-    @property
-    def after(self) -> Head:
-        """The head of the whole memory afterwards."""
-        return head_over(self.map_after, 0, self.map_after.nbytes)
-
-    @property
     def place(self) -> Place:
         """The line of the user's code that made the access."""
         return Place(self.code, self.instruction, self.library)
@@ -83,8 +74,8 @@ class Transition(NamedTuple):
     def __str__(self) -> str:
         """Describe it in one line."""
         copied = f", {self.copied}" if self.copied else ""
-        head = self.after.name
-        change = head if self.before is self.after else f"{self.before.name} -> {head}"
+        before, after = self.map_before.head(), self.map_after.head()
+        change = after.name if before is after else f"{before.name} -> {after.name}"
         return f"{self.reason}: {change}{copied}, at {self.place.line.describe()}"
 
 
@@ -180,10 +171,7 @@ class Ledger(Buffers):
     def side_of(self, home: Home) -> Side:
         """Return the side of a home. A further accelerator gets one when it is first used."""
         if home not in self.homes:
-            with self.lock:
-                if self.moving:
-                    self.refuse_reentry()
-                self.add_side(home)  # type: ignore[arg-type]  # every memory has the host
+            self.under_lock(Ledger.add_side, home)
         side = self.homes.index(home)
         # To look a side up in its class takes time.
         return PAIR[side] if side < len(PAIR) else Side(side)
@@ -206,9 +194,8 @@ class Ledger(Buffers):
     def usable(self, side: Side, start: int, stop: int) -> tuple[bool, bool]:
         """Compute the attributes of a shortcut, under the lock: readable and writable."""
         spans, mine = self.spans, 1 << side
-        uniform = spans.uniform
         if (
-            not (spans.common(start, stop) if uniform is None else uniform) & mine
+            not spans.common(start, stop) & mine
             or self.watch is not None
             or (self.uploads and self.awaits(side))
             or (open_logs and not self.is_use_noted(side))
@@ -217,7 +204,7 @@ class Ledger(Buffers):
         written = self.loans.live and self.loans.writers(start, stop, ~mine)
         # Beside arrays of others over the same buffer, each access waits: see `meet`.
         return not (written and self.shared), not (
-            (spans.any(start, stop) if uniform is None else uniform) != mine
+            spans.any(start, stop) != mine
             or self.uploads
             or written
             or (self.source is not None and self.source.unwritten.any(start, stop))
@@ -285,7 +272,8 @@ class Ledger(Buffers):
 
     def forget_shortcuts(self, side: int | None = None) -> None:
         """Let go of the windows of a side, because it gets others, or of all. Needs the lock."""
-        for key, shortcut in [*self.shortcuts.items()]:
+        # A copy: CPython 3.11 may run a finaliser at each pair, which adds or forgets some.
+        for key, shortcut in self.shortcuts.copy().items():
             if side is None or shortcut.side == side:
                 # No signal handler can run in between, so none is usable that is not known.
                 shortcut.readable = shortcut.writable = False
@@ -315,6 +303,13 @@ class Ledger(Buffers):
         return loans
 
     # --- under the lock --------------------------------------------------------------------------
+
+    def under_lock(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Call a function of this under the lock, unless this is in the middle of a transfer."""
+        with self.lock:
+            if self.moving:
+                self.refuse_reentry()
+            return function(self, *args)
 
     def note(self, reason: str, start: int, stop: int, place: NotedPlace, before: Spans) -> None:
         """Append to the history what led to this map from an earlier one."""
@@ -361,14 +356,8 @@ class Ledger(Buffers):
                 # The host writes at any time, so the next operation ends before its call does.
                 accelerator.end_next()
 
-    def await_uploads(self, side: Side, access: Access, start: int, stop: int) -> None:
-        """Wait for the asynchronous copies of a range; reads where they come from need not."""
-        if self.moving:
-            self.refuse_reentry()
-        self.finish_uploads(side, access, start, stop)
-
     def finish_uploads(self, side: Side, access: Access, start: int, stop: int) -> None:
-        """Wait as `await_uploads` does, in the middle of a transfer too."""
+        """Wait for the asynchronous copies of a range; reads where they come from need not."""
         for upload in self.uploads:
             if upload.start >= stop or start >= upload.stop:
                 continue
@@ -383,18 +372,23 @@ class Ledger(Buffers):
                 if not upload.push.over:
                     # A signal handler has ended the wait, but the copy is still running.
                     raise
-                # The copy has failed. Its origin still has the newest contents: nothing wrote
-                # since. Change the map first, because readers without the lock trust it as soon as
-                # no copy is under way.
-                self.revoke_shortcuts()
-                lacks = ~(1 << upload.side)
-                self.spans = self.spans.changed(
-                    *upload[:2],
-                    lambda held, lacks=lacks: held & lacks or held,  # type: ignore[misc]  # an int
-                )
+                # The copy has failed. Change the map first, because readers without the lock trust
+                # it as soon as no copy is under way.
+                self.take_back(upload)
                 self.forget_arrived(upload)
                 raise
             self.forget_arrived(upload)
+
+    def take_back(self, upload: Upload) -> None:
+        """Leave the bytes of a failed copy to its origin, unless its side has them alone."""
+        others = ~(1 << upload.side)
+        self.revoke_shortcuts()
+        while (known := self.spans) is not (
+            spans := known.changed(*upload[:2], lambda held: held & others or held)
+        ):
+            # Unless a signal handler has changed it meanwhile.
+            if self.spans is known:
+                self.spans = spans
 
     def forget_arrived(self, waited: Upload | None = None) -> None:
         """Forget the copies that have arrived, without a wait, and one that was waited for."""
@@ -408,7 +402,10 @@ class Ledger(Buffers):
         """Record that a range may be written from now on, so that its source is out of date."""
         source, stop = self.source, min(stop, self.nbytes)
         if source is not None and start < stop:
-            source.unwritten = source.unwritten.put(start, stop, 0)
+            while (known := source.unwritten) is not (left := known.put(start, stop, 0)):
+                # Unless a signal handler or a finaliser has written another range meanwhile.
+                if source.unwritten is known:
+                    source.unwritten = left
             if 0 not in self.spans.holders:
                 self.source = source.rest()
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from syncblob._source_lines import NotedPlace
     from syncblob.devices import Side
+    from syncblob.memory.changes import Change
     from syncblob.memory.ledger import Ledger, Transition
 
 BORROW = "borrow"
@@ -175,7 +176,7 @@ class Loans:
         """Revoke the write permission of borrows of `sides`, and of NumPy `aliases` of these.
 
         Both are bit masks; `reach` becomes stale, None is everything. What had the permission is
-        appended to the list; see `restore`.
+        appended to the list, so that it can be given back.
         """
         for loan in list(self.live) if reach is None else self.over(*reach):
             if sides >> loan.side & 1 and (
@@ -190,11 +191,11 @@ class Loans:
                     array.flags.writeable = False
 
     def note_end(
-        self, revoked: list[Loan], last: Transition | None, losers: int, stale: int
+        self, ledger: Ledger, revoked: list[Loan], last: Transition | None, change: Change
     ) -> None:
         """Forget borrows that were revoked, and note the last entry of the history, if any, as why.
 
-        After a write, exposures of the losers, a bit mask, end; aliases of `stale` ones are noted.
+        After a write, exposures of other sides end, and aliases that become stale are noted.
         """
         ended = [loan for loan in revoked if loan.kind is BORROW]
         self.live.difference_update(ended)
@@ -203,13 +204,14 @@ class Loans:
         for loan in ended:
             loan.ended = last
         self.ended = (*self.ended, *ended)[-_REMEMBERED:]
-        if losers:
+        if change.stale:
             before, after, start, stop = last.map_before, last.map_after, last.start, last.stop
-            for loan in self.writers(start, stop, losers):
+            for loan in self.writers(start, stop, change.losers):
                 part = max(start, loan.start), min(stop, loan.stop)
+                lost = before.any(*part) & ~after.common(*part) & change.stale
                 if loan.kind is EXPOSED:
                     self.cut(loan, start, stop)
-                elif before.any(*part) & ~after.common(*part) & (1 << loan.side) & stale:
+                elif lost & ledger.alike(loan.side):
                     loan.ended = last
 
     def cut(self, loan: Loan, start: int, stop: int) -> None:
@@ -221,22 +223,9 @@ class Loans:
                 self.lend(loan(), loan.kind, loan.side, *part, loan.noted)
         self.live.discard(loan)
 
-    def detach(self, side: Side) -> None:
-        """Forget the loans of a side, because it gets a buffer that other code has made."""
-        self.foreign |= 1 << side
-        self.live.difference_update([each for each in self.of(side) if each.kind is not BORROW])
-
 
 NO_LOANS = Loans()
 NO_LOANS.live = frozenset()  # type: ignore[assignment]  # has no `add`
-
-
-def restore(revoked: list[Loan]) -> None:
-    """Give arrays their write permission back, after an access that failed."""
-    for loan in revoked:
-        array = loan()
-        if array is not None:
-            array.flags.writeable = True
 
 
 class _Index:
@@ -268,7 +257,7 @@ class _Index:
     def near(self, start: int, stop: int) -> list[Loan]:
         """Return the loans whose ranges overlap a range, and some that nearly do."""
         near: list[Loan] = []
-        for level, blocks in list(self.levels.items()):
+        for level, blocks in self.levels.copy().items():
             first, last = (start >> level) - 1, stop >> level
             places: Iterable[int] = range(first, last + 1)
             if last - first >= len(blocks):
@@ -308,8 +297,7 @@ def announcing(ledger: Ledger, action: str, function: Callable[..., Any], *args:
     announced: list[set[Loan]] = []
     while True:
         try:
-            with ledger.lock:
-                return function(ledger, *args, announced)
+            return ledger.under_lock(function, *args, announced)
         except Unannounced as unannounced:
             (stale,) = unannounced.args
         announce(action, stale, announced)

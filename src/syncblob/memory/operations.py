@@ -82,7 +82,7 @@ def has_written() -> None:
 def pins(*, own: bool = True) -> set[Any]:
     """Return the ledgers and homes that operations use, with or without that of this thread."""
     this = threading.get_ident()
-    found = [known() for thread, known in [*running.items()] if own or thread != this]
+    found = [known() for thread, known in running.copy().items() if own or thread != this]
     return {used for each in found if each is not None for used in used_by(each.operands)}
 
 
@@ -104,7 +104,7 @@ def are_written(windows: Iterable[Window]) -> bool:
 
 def is_written_elsewhere(ledger: Ledger) -> bool:
     """Return whether another thread is writing into a memory, also if it has not finished that."""
-    noted = WRITERS and any(are_written(ledger.windows(side)) for side in ledger.all_sides)
+    noted = bool(WRITERS) and any(are_written(ledger.windows(side)) for side in ledger.all_sides)
     return noted or ledger in pins(own=False)
 
 
@@ -117,7 +117,7 @@ line: dict[int, Home] = {}
 
 def first_in_line(home: Home) -> int | None:
     """Return the thread that has stood in line for a home for the longest time, if any does."""
-    return next((thread for thread, of in [*line.items()] if of is home), None)
+    return next((thread for thread, of in line.copy().items() if of is home), None)
 
 
 def in_turn(home: Home, function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
@@ -125,9 +125,7 @@ def in_turn(home: Home, function: Callable[..., Any], *args: Any, **keywords: An
 
     Then it raises NotNowError, unless this one has written, and so has something in use.
     """
-    # Nearly always, there is none.
-    first = first_in_line(home) if line else None
-    if first is not None and first != threading.get_ident():
+    if line and first_in_line(home) not in {None, threading.get_ident()}:
         operation = current()
         if operation is None or not operation.written:
             raise NotNowError(f"another thread has waited longer for memory of {home.device}")

@@ -20,7 +20,7 @@ from syncblob._locks_lost_in_fork import Lock, if_free
 from syncblob.devices.base import NEEDED, WRITERS, BesideCaptureError
 from syncblob.memory import operations
 from syncblob.memory.operations import NotNowError, attempt, current
-from syncblob.memory.summary import rows
+from syncblob.memory.rows import rows
 from syncblob.memory.windows import free
 from syncblob.transfers import EVICTION
 
@@ -39,8 +39,8 @@ PATIENCE, PAUSE, IDLE = 5.0, 0.005, 6
 # collection: what refers to it by one, and itself by the next. An array has a view and its root.
 _COLLECTIONS = 1 if getattr(sys, "_is_gil_enabled", lambda: True)() else 4
 
-# The attribute of an error for lack of room that a call did not wait for: whether to wait can help.
-_WAITS_FOR_ROOM = "waits_for_room"
+# Attributes of errors for lack of room: whether to wait can help, and that a call within gave up.
+_WAITS_FOR_ROOM, _GAVE_UP = "waits_for_room", "gave_up"
 
 
 class Evictable(NamedTuple):
@@ -69,7 +69,7 @@ def _by_age(buffer: Evictable) -> float:
 
     What is only there is copied twice.
     """
-    return (1 + buffer.age) / (1 + buffer.newest / (buffer.nbytes or 1))
+    return (1 + buffer.age) / (1 + buffer.newest / max(buffer.nbytes, 1))
 
 
 _policy: Callable[[Evictable], float] = _by_age
@@ -201,6 +201,7 @@ def in_room(
                 # Cycles may keep memories and arrays.
                 gc.collect()
                 left -= 1
+        known[_GAVE_UP] = True
         raise error
     finally:
         # First, and without a call before it, so that no interrupt leaves it there.
@@ -216,6 +217,8 @@ def _may_help(error: Exception, home: Home | None) -> bool:
     if home is None:
         # Within another operation, that begins again.
         return within is None and known.get(_WAITS_FOR_ROOM, False)
+    if _GAVE_UP in known:
+        return False
     # Elements may be gathered on another side than that of the call.
     place, needed = known.setdefault("home", home), known.get(NEEDED, 0)
     helps: bool = place.can_hold(needed) and (place.bounded or isinstance(error, NotNowError))

@@ -42,7 +42,7 @@ class Run(NamedTuple):
         return self.stop - self.start
 
 
-@dataclass(init=False, repr=False, slots=True, unsafe_hash=True)
+@dataclass(init=False, slots=True, unsafe_hash=True)
 class Spans:
     """A map of bytes to holders: sorted spans, by their ends. Adjacent ones differ in holders.
 
@@ -98,6 +98,14 @@ class Spans:
         first, last = self._indices(start, stop)
         return reduce(or_, self.holders[first : last + 1])
 
+    def head(self, start: int = 0, stop: int | None = None, side: Side = Side.ACCELERATOR) -> Head:
+        """Return the head of a range, for the host and one accelerator's side."""
+        stop = self.nbytes if stop is None else stop
+        common = self.common(start, stop)
+        if common:
+            return Head((common & 1) | (common >> side & 1) << 1) or Head.ELSEWHERE
+        return Head.SPLIT if self.any(start, stop) else Head.UNINITIALIZED
+
     def span_of(self, place: int) -> tuple[int, int]:
         """Return the range of the whole span that a byte lies in."""
         index = bisect_right(self.ends, place)
@@ -146,11 +154,11 @@ class Spans:
         """Return a map with one run in place of what is there."""
         return self.replaced([Run(start, stop, holders)])
 
-    def left_to(self, start: int, stop: int, holder: int) -> Spans:
-        """Return a map in which what a side shares in a range with others is its own alone."""
-        if not self.nbytes and self.holders[0] & holder:
+    def left_to(self, start: int, stop: int, holder: int, alike: int) -> Spans:
+        """Return a map in which what alike sides share in a range with others is one's alone."""
+        if not self.nbytes and self.holders[0] & alike:
             return Spans.whole(0, holder)
-        return self.changed(start, stop, lambda held: holder if held & holder else held)
+        return self.changed(start, stop, lambda held: holder if held & alike else held)
 
     def changed(self, start: int, stop: int, change: Callable[[int], int]) -> Spans:
         """Return a map with the result of a function of its holders for each run of a range."""
@@ -159,17 +167,9 @@ class Spans:
 
     def _indices(self, start: int, stop: int) -> tuple[int, int]:
         """Return the indices of the first and the last span of a range."""
-        ends = self.ends
-        top = len(ends) - 1
-        if not top:
-            return 0, 0
+        ends, top = self.ends, len(self.ends) - 1
         first = bisect_right(ends, start, 0, top)
-        return first, first if stop <= ends[first] else bisect_left(ends, stop, first, top)
-
-    def __repr__(self) -> str:
-        """Show the spans."""
-        runs = self.runs(0, self.nbytes) or [Run(0, 0, self.holders[0])]
-        return f"Spans({', '.join([f'{start}:{stop}={held}' for start, stop, held in runs])})"
+        return first, first if stop <= ends[first] else bisect_left(ends, stop)
 
 
 # --- the table ------------------------------------------------------------------------------------
@@ -202,66 +202,30 @@ class Access(enum.IntEnum):
     MUTABLE = 1
     OVERWRITE = 2
 
-    @property
-    def purpose(self) -> str:
-        """What it is for, in words."""
-        return ("read", "read and write", "write everything and read nothing")[self]
-
 
 # For the hot paths: Python 3.11 takes 80 ns to look a member up in its class.
 CONST, MUTABLE, OVERWRITE = Access
 
 
-class Brings(enum.Enum):
-    """What an access brings to its side."""
+_GPU, _BOTH = Head.HEAD_AT_GPU, Head.SYNCED
 
-    NOTHING = ""
-    INITIAL = "zeros, or the contents of the source"
-    COPY = "the bytes of another side"
-
-
-NOTHING, INITIAL, COPY = Brings
-_NONE, _CPU, _GPU, _BOTH = Head.UNINITIALIZED, Head.HEAD_AT_CPU, Head.HEAD_AT_GPU, Head.SYNCED
-
-# Without adoptions and pushes: what an access brings to its side, and the head afterwards.
-# A row for each head; in it, CONST, MUTABLE and OVERWRITE on the host, then on the accelerator.
-TABLE: tuple[tuple[tuple[Brings, int], ...], ...] = (
-    (
-        *((INITIAL, _CPU), (INITIAL, _CPU), (NOTHING, _CPU)),
-        *((INITIAL, _GPU), (INITIAL, _GPU), (NOTHING, _GPU)),
-    ),
-    (
-        *((NOTHING, _CPU), (NOTHING, _CPU), (NOTHING, _CPU)),
-        *((COPY, _BOTH), (COPY, _GPU), (NOTHING, _GPU)),
-    ),
-    (
-        *((COPY, _BOTH), (COPY, _CPU), (NOTHING, _CPU)),
-        *((NOTHING, _GPU), (NOTHING, _GPU), (NOTHING, _GPU)),
-    ),
-    (
-        *((NOTHING, _BOTH), (NOTHING, _CPU), (NOTHING, _CPU)),
-        *((NOTHING, _BOTH), (NOTHING, _GPU), (NOTHING, _GPU)),
-    ),
+# Without adoptions and pushes: whether bytes come to the accelerator, and the head afterwards. What
+# comes are the bytes of the host, or the initial contents if it has none. A row for each head; in
+# it, CONST, MUTABLE and OVERWRITE there. For the host it is the same, with the sides exchanged.
+TABLE: tuple[tuple[tuple[bool, int], ...], ...] = (
+    ((True, _GPU), (True, _GPU), (False, _GPU)),
+    ((True, _BOTH), (True, _GPU), (False, _GPU)),
+    ((False, _GPU), (False, _GPU), (False, _GPU)),
+    ((False, _BOTH), (False, _GPU), (False, _GPU)),
 )
 
-# The index into a row of the table of the first access on each side.
-COLUMNS = (0, len(Access))
 
-
-def look_up(held: int, side: int, access: Access) -> tuple[Brings, int]:
-    """Return by the table what comes to a side, and the holders afterwards; all others are one."""
+def look_up(held: int, side: int, access: Access) -> tuple[bool, int]:
+    """Return by the table if bytes come to a side, and the holders afterwards; others are one."""
     mine = 1 << side
     others = held & ~mine
-    brings, head = TABLE[(held & mine and 2) | (others and 1)][COLUMNS[1] + access]
+    brings, head = TABLE[(held & mine and 2) | (others and 1)][access]
     return brings, mine | others if head & 1 else mine
-
-
-def head_over(spans: Spans, start: int, stop: int, side: Side = Side.ACCELERATOR) -> Head:
-    """Return the head of a range, for the host and one accelerator's side."""
-    common = spans.common(start, stop)
-    if common:
-        return Head((common & 1) | (common >> side & 1) << 1) or Head.ELSEWHERE
-    return Head.SPLIT if spans.any(start, stop) else Head.UNINITIALIZED
 
 
 def plan_access(
@@ -278,10 +242,10 @@ def plan_access(
     runs: list[Run] = []
     for run in spans.runs(start, stop):
         brings, holders = look_up(run.holders, side, access)
-        if brings is not NOTHING:
+        if brings:
             pieces.append(run)
         # Only after a copy for a const access several sides hold what writers reach.
-        copies = writers and brings is COPY and access is CONST
+        copies = writers and brings and run.holders and access is CONST
         for low, high, reach in reached.runs(*run[:2]) if copies else [(*run[:2], 0)]:
             if reach & run.holders:
                 # Later writes there must be copied again.

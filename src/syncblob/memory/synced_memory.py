@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections import deque
 from contextlib import suppress
-from functools import partial
+from functools import partial, reduce
 from typing import TYPE_CHECKING, Any, Never, Self
 
 from syncblob._layout import Layout
@@ -19,7 +19,7 @@ from syncblob.memory.ledger import Ledger, Shortcut
 from syncblob.memory.loans import announcing
 from syncblob.memory.operations import is_written_elsewhere
 from syncblob.memory.room import compute, from_the_start, in_room
-from syncblob.memory.state_machine import CONST, MUTABLE, OVERWRITE, Access, Head, Spans, head_over
+from syncblob.memory.state_machine import CONST, MUTABLE, OVERWRITE, Access, Head, Spans
 from syncblob.memory.windows import divisible, free, grow
 from syncblob.transfers import open_logs
 from syncblob.transfers.verify import verifying
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from syncblob.devices.base import Accelerator, Home
-    from syncblob.memory.accesses import HandOut
 
 
 class SyncedMemory(Ledger):
@@ -232,8 +231,8 @@ class SyncedMemory(Ledger):
             changed then.
         """
         stop = self.nbytes if stop is None else stop
-        # What leaves the host needs room on the accelerator.
-        refuge = Side.HOST if side else Side.ACCELERATOR
+        # What leaves the host needs room on the accelerator, if one is known yet.
+        refuge = Side.HOST if side or not self.homes[1:] else Side.ACCELERATOR
         freed: int = self._in_room(refuge, "evict", free, side, (start, stop))
         return freed
 
@@ -242,12 +241,7 @@ class SyncedMemory(Ledger):
     @property
     def head(self) -> Head:
         """Where the newest contents are. Never moves anything."""
-        spans = self.spans
-        return head_over(spans, 0, spans.nbytes)
-
-    def head_over(self, start: int, stop: int, side: Side = Side.ACCELERATOR) -> Head:
-        """Return the head of a range, for the host and one accelerator. Never moves anything."""
-        return head_over(self.spans, start, stop, side)
+        return self.spans.head()
 
     @property
     def device(self) -> Device:
@@ -274,9 +268,7 @@ class SyncedMemory(Ledger):
         None if there is no source, or if the memory has been accessed.
         """
         source = self.source
-        if source is None or self.spans.uniform != 0:
-            return None
-        return source.peek()
+        return source.peek() if source is not None and self.spans.uniform == 0 else None
 
     # --- arrays ----------------------------------------------------------------------------------
 
@@ -290,7 +282,7 @@ class SyncedMemory(Ledger):
         writable = access is not CONST
         while True:
             buffer = self.acquire(side, access, layout, reason)
-            array = buffer.view(self.home(side), layout, writable=writable, own=True)
+            array = buffer.own_view(self.home(side), layout, writable=writable)
             if self.holds(buffer, side, layout):
                 return array
 
@@ -324,7 +316,7 @@ class SyncedMemory(Ledger):
 
         def fill(buffer: Window, written: list[int]) -> None:
             home = self.home(side)
-            array = buffer.view(home, layout, writable=True, own=True)
+            array = buffer.own_view(home, layout, writable=True)
             # One call in C makes both calls, so that no signal handler can run between them.
             calls = partial(function, array, *args), partial(operator.setitem, written, 0, 1)
             try:
@@ -348,14 +340,15 @@ class SyncedMemory(Ledger):
         memory meanwhile, by an eviction or for a larger window. Then the caller has to write again.
         """
         with self.lock:
-            if array is not None and array.size:
-                window = self.window_over(side, *layout.reach)
-                if window is None or not self.home(side).overlap(array, window.array):
-                    return False
+            window = self.window_over(side, *layout.reach)
+            given = array is not None and array.size > 0
+            if given and (window is None or not self.home(side).overlap(array, window.array)):
+                return False
             others = self.loans.writers(*layout.reach, ~self.alike(side))
             everything = bool(self.span_limit) or any(hasattr(each, "ended") for each in others)
             take(self, side, *layout.reach, reason, everything=everything)
-        return True
+            # A signal handler may have evicted it before that.
+            return array is None or window is self.window_over(side, *layout.reach)
 
     def lend(self, side: Side, access: Access, layout: Layout, reason: str) -> Any:
         """Return an array as `array` does, as a borrow: its write permission can be revoked."""
@@ -364,7 +357,7 @@ class SyncedMemory(Ledger):
         # Asked first, because nearly every side has a buffer, and to find its home takes longer.
         if side and self.whole[side] is None and not self.home(side).native:
             # Such a borrow cannot be ended when its window is replaced.
-            self.make_whole(side, layout, reason)
+            self.make_whole(side, layout)
         return self._hand_out(side, access, layout, reason, borrow)
 
     def export(
@@ -381,7 +374,7 @@ class SyncedMemory(Ledger):
         `kind` is the protocol, for the warning. `target` dies with the last use of the alias, if
         that is not the array itself.
         """
-        self.make_whole(side, layout, reason)
+        self.make_whole(side, layout)
         if access is CONST:
             if verifying():
                 use = side, layout, reason, kind, target
@@ -396,7 +389,7 @@ class SyncedMemory(Ledger):
         self._hand_out(side, MUTABLE, layout, reason, partial(alias, kind, target))
 
     def _hand_out(
-        self, side: Side, access: Access, layout: Layout, reason: str, hand_out: HandOut
+        self, side: Side, access: Access, layout: Layout, reason: str, hand_out: Callable[..., Any]
     ) -> Any:
         """Prepare a side for an access that may write, and hand out an array over it."""
         while True:
@@ -408,22 +401,22 @@ class SyncedMemory(Ledger):
                 if there is not window or not self.is_alone(side, start, stop):
                     continue
                 self.compare_watch(side, start, stop, writes=True)
-                array = hand_out(self, side, window, layout)
-                # A signal handler or a finaliser may have used another side before it was recorded.
-                if self.is_alone(side, start, stop):
+                loans, array = self.own_loans(), hand_out(self, side, window, layout)
+                # So may a signal handler or a finaliser before it was recorded in these loans.
+                there = self.window_over(side, start, stop) if self.loans is loans else None
+                if there is window and self.is_alone(side, start, stop):
                     return array
 
-    def make_whole(self, side: Side, layout: Layout, reason: str) -> None:
+    def make_whole(self, side: Side, layout: Layout) -> None:
         """Give a side one buffer, if there is room: aliases of parts keep windows from growing."""
-        new = side and layout.size and self.whole[side] is None
-        if new and divisible(self, self.home(side)):
+        if layout.size and self.whole[side] is None and divisible(self, self.home(side)):
             # Another alias may keep its window. Then this range gets one, too.
-            with self.lock, suppress(MemoryError, BufferError):
-                grow(self, side, 0, self.nbytes, reason)
+            with suppress(MemoryError, BufferError):
+                self.under_lock(grow, side, 0, self.nbytes)
 
     def _in_room(self, side: Side, reason: str, function: Callable[..., Any], *args: Any) -> Any:
         """Call a function of the ledger under its lock, as long as evictions make room."""
-        return in_room(self.home(side), reason, MemoryError, _with_lock, self, function, *args)
+        return in_room(self.home(side), reason, MemoryError, self.under_lock, function, *args)
 
     def elements(self, side: Side, layout: Layout, reason: str) -> Any:
         """Return an array of elements on one side, for the caller to copy at once.
@@ -456,8 +449,7 @@ class SyncedMemory(Ledger):
 
     def end_uploads(self) -> None:
         """Wait for uploads. A failed one changes the map, and its error is raised here."""
-        with self.lock:
-            self.await_uploads(Side.HOST, MUTABLE, 0, self.nbytes)
+        self.under_lock(Ledger.finish_uploads, Side.HOST, MUTABLE, 0, self.nbytes)
 
     def successor(self, nbytes: int) -> SyncedMemory:
         """Return an UNINITIALIZED memory of another size, for the same device."""
@@ -475,18 +467,12 @@ class SyncedMemory(Ledger):
         return f"<SyncedMemory: {self.nbytes} bytes, {self.head.name}, device={self.device}>"
 
 
-def _with_lock(ledger: Ledger, function: Callable[..., Any], *args: Any) -> Any:
-    with ledger.lock:
-        return function(ledger, *args)
-
-
 def _prefetch(ledger: Ledger, side: Side, start: int, stop: int) -> None:
     if is_written_elsewhere(ledger):
         # The copy would lack what is written next.
         return
-    common = -1
-    for run in ledger.spans.lacking(start, stop, 1 << side):
-        common &= run.holders
+    lacking = ledger.spans.lacking(start, stop, 1 << side)
+    common = reduce(operator.and_, [run.holders for run in lacking], -1)
     if common == -1:
         return
     if side and common & 1:

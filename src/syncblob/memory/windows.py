@@ -11,11 +11,10 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from syncblob._layout import Layout
 from syncblob.devices import HOST, Side
 from syncblob.devices.base import WRITERS
 from syncblob.memory.buffers import Window
-from syncblob.memory.changes import Change, commit, plan
+from syncblob.memory.changes import Change, commit
 from syncblob.memory.operations import NotNowError, are_written, is_written_elsewhere, let_go, pins
 from syncblob.memory.state_machine import CONST, MUTABLE, Access
 from syncblob.transfers import count_eviction
@@ -23,6 +22,7 @@ from syncblob.transfers import count_eviction
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from syncblob._layout import Layout
     from syncblob.devices.base import Home
     from syncblob.memory.buffers import Buffers
     from syncblob.memory.ledger import Ledger
@@ -36,36 +36,37 @@ _MOST = 0.5
 
 _NBYTES = operator.attrgetter("array.nbytes")
 
-# Plans a copy that counts, whatever other threads have begun: they wait for the lock.
-_plan_copy = partial(plan)
-
 
 def divisible(memory: Buffers, home: Home) -> bool:
-    """Return whether a memory is large enough for windows in a home. What it shares has none."""
+    """Return whether a memory may have windows in a home: if it is large, and not shared."""
     return memory.nbytes > _WHOLE and not home.shared
 
 
 def provide(
     ledger: Ledger, side: Side, reach: tuple[int, int], reason: str, layout: Layout | None = None
 ) -> Window | None:
-    """Return the window of a side that contains a range; make one of a part of a large memory.
+    """Return the window of a side that contains a range, or make one of a part of a large memory.
 
     That is of the union of the range and the windows that it overlaps. If most of the memory would
-    have windows then, it is of everything if possible. Returns None if the access is to make it.
-    What another side of the same space has is the window, too.
+    have windows then, it is of everything if possible. Returns None if the access is to find it, or
+    to make it. What another side of the same space has is the window, too.
     """
     home = ledger.home(side)
     found = ledger.window_over(side, *reach)
     if found is None and home.shared:
         found = ledger.share(side)
-    if found is not None or not side or ledger.moving or not divisible(ledger, home):
+    # Windows stay what they are if the memory kind of the device is changed.
+    divides = divisible(ledger, home) or ledger.parts.get(side)
+    if found is not None or ledger.moving or not divides:
         return found
     start, stop, replaced = _union(ledger, side, *reach)
     nbytes = stop - start + sum(map(_NBYTES, ledger.windows(side))) - sum(map(_NBYTES, replaced))
     if nbytes > _MOST * ledger.nbytes and stop - start < ledger.nbytes:
         with suppress(MemoryError, BufferError):
-            return grow(ledger, side, 0, ledger.nbytes, reason, layout)
-    return grow(ledger, side, start, stop, reason, layout)
+            grow(ledger, side, 0, ledger.nbytes)
+            return None
+    grow(ledger, side, start, stop, reason, layout)
+    return None
 
 
 def _union(ledger: Ledger, side: Side, start: int, stop: int) -> tuple[int, int, list[Window]]:
@@ -80,11 +81,13 @@ def _union(ledger: Ledger, side: Side, start: int, stop: int) -> tuple[int, int,
 
 
 def grow(
-    ledger: Ledger, side: Side, start: int, stop: int, reason: str, layout: Layout | None = None
-) -> Window:
-    """Make a window of a range, and of the windows that it overlaps, which it replaces."""
-    window: Window = commit(ledger, _plan_growth, side, MUTABLE, start, stop, reason, layout=layout)
-    return window
+    ledger: Ledger, side: Side, start: int, stop: int, reason: str = "", layout: Any = None
+) -> None:
+    """Make a window of a range, and of the windows that it overlaps, which it replaces.
+
+    The reason and the layout are for the error if there is no memory.
+    """
+    commit(ledger, _plan_growth, side, MUTABLE, start, stop, reason, layout=layout)
 
 
 def _plan_growth(
@@ -105,9 +108,7 @@ def _plan_growth(
     return Change(*change, losers=1 << side, lost=lost, prepare=prepare, needed=stop - start)
 
 
-def _replace(
-    gone: Sequence[Window], ledger: Ledger, change: Change, _reason: str
-) -> tuple[Window, ...]:
+def _replace(gone: Sequence[Window], ledger: Ledger, change: Change) -> tuple[Window, ...]:
     """Return the windows of a side without some, or with one instead that has their contents."""
     side, start, stop = change.side, change.start, change.stop
     new = [Window(start, stop, ledger.allocate(side, change.needed))] if change.needed else []
@@ -127,7 +128,7 @@ def _replace(
 
 def holder_of(ledger: Ledger, side: Side, window: Window) -> str:
     """Return what keeps a window where it is: an alias, an exposure or a graph; empty if none."""
-    for writer in ledger.loans.writers(window.start, window.stop, 1 << side):
+    for writer in ledger.loans.writers(window.start, window.stop, ledger.alike(side)):
         return writer.description()
     if ledger.loans.foreign >> side & 1:
         return f"the {side.name.lower()} side, which is an adopted array or shared memory"
@@ -185,7 +186,7 @@ def free(
         # What `verified_const` compares stays where it is.
         return 0
     try:
-        ledger.await_uploads(Side.HOST, MUTABLE, *reach)
+        ledger.finish_uploads(Side.HOST, MUTABLE, *reach)
     except Exception:
         if unseen:
             # Not of the operation that needs room.
@@ -212,16 +213,34 @@ def free(
 
 def _rescue(ledger: Ledger, side: Side, start: int, stop: int, reason: str) -> None:
     """Copy what only a side has in a range to another one."""
-    refuge = Side.HOST if side else Side.ACCELERATOR
+    # What has the same buffer, if anything has, gets no copy.
+    others = ledger.alike(side) & ~(1 << side) or 1 << (not side)
+    refuge = next(other for other in ledger.all_sides if others >> other & 1)
     runs = ledger.only_on(side, start, stop)
     if runs:
         # One window, because room for a second might be made by an eviction of the first.
-        start, stop = runs[0].start, runs[-1].stop
-        provide(ledger, refuge, (start, stop), reason, Layout.raw(stop - start, start))
-    for start, stop, _ in runs:
-        part = Layout.raw(stop - start, start)
-        ledger.compare_watch(refuge, start, stop, writes=False)
-        commit(ledger, _plan_copy, refuge, CONST, start, stop, reason, layout=part)
+        reach = runs[0].start, runs[-1].stop
+        provide(ledger, refuge, reach, reason)
+        ledger.compare_watch(refuge, *reach, writes=False)
+        commit(ledger, _plan_rescue, refuge, CONST, *reach, reason, side)
+
+
+def _plan_rescue(
+    ledger: Ledger, refuge: Side, _access: Access, start: int, stop: int, side: Any
+) -> Change:
+    """Plan to move what only a side has in a range, and nothing beside it."""
+    before = after = ledger.spans
+    mine, theirs = 1 << refuge, 1 << side
+    if ledger.loans.writers(start, stop, ledger.alike(side)):  # which a signal handler has made
+        ledger.refuse_reentry()
+    pieces = [run._replace(holders=theirs) for run in ledger.only_on(side, start, stop)]
+    for low, high, _ in pieces:
+        # Later writes through an alias make the other copy stale.
+        aliased = ledger.loans.writers(low, high, ledger.alike(refuge))
+        after = after.put(low, high, mine if aliased else mine | theirs)
+    zeroed = not refuge and ledger.whole[refuge] is None  # as `plan` does for a part
+    change = refuge, before, after, start, stop, pieces, ~mine, [run[:2] for run in pieces]
+    return Change(*change, zeroed=zeroed, counted=True)
 
 
 def _plan_eviction(

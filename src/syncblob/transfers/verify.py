@@ -192,6 +192,9 @@ class Watch:
         import zlib  # only for debugging
 
         window: Any = self._window_over(check.side, check.start, check.stop)
+        if window is None:
+            # A signal handler has evicted it while the export was made.
+            return False
         part = window.part(check.start, check.stop)
         array: np.ndarray[Any, Any] = part if isinstance(part, np.ndarray) else part.get()
         before, check.checksum = check.checksum, zlib.crc32(array.data)

@@ -143,7 +143,7 @@ _READ = """
     result = {call}
     if {apart}not {lent} or _is_apart(result, lent := [{pairs}*{lent}]):
         return result
-    return give(result, lent, HOST, plan)
+    return give(result, lent, HOST, plan, values)
 """
 _WRITE = """
     if running:
@@ -225,7 +225,7 @@ def _queue(plan: Plan, values: Sequence[Any]) -> Any:
         return _begin(plan, values)
     finally:
         home.order.note([loan.owner for _, loan in lent], None, stream)
-    return result if _is_apart(result, lent) else give(result, lent, home, plan)
+    return result if _is_apart(result, lent) else give(result, lent, home, plan, values)
 
 
 def _lend(
@@ -298,6 +298,7 @@ class Call:
 
     def __init__(self, plan: Plan, values: Sequence[Any]) -> None:
         self._plan = plan
+        self._values = values
         self._operands = [*values]
         tensors, blobs = [*instances(values, torch.Tensor)], [*instances(values, BlobCore)]
         self._home: Home = home_of_tensors(tensors, [x.device for x in blobs])
@@ -420,11 +421,10 @@ class Call:
         if layout.reversed_axes or self._recorded:
             return self._copy_of(x, late=True)
         known = self._read.pop((id(memory), layout), None)
-        if known is None:
-            tensor = over.alias_over(x, self._home, HOST_DATA, name)
-        else:
-            known[1].become_alias(x, self._home, name)
+        if known is not None and known[1].become_alias(x, self._home, name):
             tensor = known[1].tensor
+        else:
+            tensor = over.alias_over(x, self._home, HOST_DATA, name)
         self._direct.append((x, tensor, over.place_of(tensor)))
         return tensor
 
@@ -460,7 +460,8 @@ class Call:
             for x in self._written:
                 expose(x.memory, x.memory.side_of(home), start=x.layout.start, stop=x.layout.stop)
         lent = [] if self._recorded else [*self._read.values()]
-        return result if _is_apart(result, lent) else give(result, lent, home, plan)
+        again = None if plan.written else self._values
+        return result if _is_apart(result, lent) else give(result, lent, home, plan, again)
 
     def _write_back(self, pairs: Iterable[tuple[BlobCore, torch.Tensor]]) -> None:
         """Copy tensors into Blobs."""
@@ -524,14 +525,22 @@ def _is_apart(result: Any, lent: Sequence[Lent]) -> bool:
     return True
 
 
-def give(result: Any, lent: Sequence[Lent], home: Home, plan: Plan) -> Any:
-    """Make aliases of loans that a function has written or returns; return the result."""
+def give(
+    result: Any, lent: Sequence[Lent], home: Home, plan: Plan, values: Sequence[Any] | None = None
+) -> Any:
+    """Make aliases of loans that a function has written or returns; return the result.
+
+    A function that writes nothing is called again, with `values`, if another thread has replaced a
+    buffer of which it returns a view.
+    """
     aliases: list[Loan] = []
+    replaced = False
 
     def become_alias(x: BlobCore, loan: Loan) -> None:
+        nonlocal replaced
         if loan not in aliases:
             aliases.append(loan)
-            loan.become_alias(x, home, plan.name)
+            replaced = not loan.become_alias(x, home, plan.name) or replaced
             plan.views = len(plan.blobs) == 1
 
     for x, loan in lent:
@@ -550,4 +559,5 @@ def give(result: Any, lent: Sequence[Lent], home: Home, plan: Plan) -> Any:
             become_alias(x, loan)
         return over.apart(tensor) if found and not writable else tensor
 
-    return replace_instances(result, torch.Tensor, track)
+    result = replace_instances(result, torch.Tensor, track)
+    return result if values is None or not replaced else _begin(plan, values)

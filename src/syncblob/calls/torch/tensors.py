@@ -160,11 +160,17 @@ class Loan:
         """Whether the tensor was written, although no schema or parameter declares it."""
         return self.tensor._version != self.version
 
-    def become_alias(self, x: BlobCore, home: Home, reason: str) -> None:
-        """Turn this loan into an alias, which is a mutable access. The Blob drops the loan."""
+    def become_alias(self, x: BlobCore, home: Home, reason: str) -> bool:
+        """Turn this loan into an alias, which is a mutable access. The Blob drops the loan.
+
+        Returns False if another thread has replaced the buffer under the tensor meanwhile.
+        """
         self.forget(x)
         memory, layout = x.memory, x.layout
-        memory.track(memory.side_of(home), layout, reason, _KIND, self.owner)
+        side = memory.side_of(home)
+        memory.track(side, layout, reason, _KIND, self.owner)
+        window: Any = memory.window_over(side, *layout.reach)
+        return not layout.size or home.overlap(self.owner, window.array)
 
     def forget(self, x: BlobCore) -> None:
         """Make a Blob drop this loan."""
@@ -184,18 +190,17 @@ def loan_of(x: BlobCore, home: Home, reason: str) -> Loan | None:
         return None
     require_reach(home)
     place = HOST_DATA if home is HOST else GPU_DATA
-    kept, layout = x.accessor_arrays[place], x.layout
+    kept, layout, array = x.accessor_arrays[place], x.layout, None
     if kept is None or not kept.shortcut.readable:
-        x.array_in(home, CONST, reason)
+        array = x.array_in(home, CONST, reason)
         if kept is None or not kept.shortcut.readable:
             # Asks for the shortcut again.
             x.keep_arrays(place, x.memory)
             kept = x.accessor_arrays[place]
-    # Beside an alias, it may stay unreadable. Another thread may have replaced the buffer.
-    if kept is None or not (
-        kept.shortcut.readable
-        or kept.shortcut.buffer is x.memory.whole[x.memory.side_of(home)] is not None
-    ):
+    window = kept and kept.shortcut.buffer
+    # Beside an alias, it stays unreadable. Another thread may have replaced the buffer.
+    over = array is not None and window is not None and home.overlap(array, window.array)
+    if kept is None or not (kept.shortcut.readable or over):
         return Loan(*tensor_over_memory(x.memory, layout, home, CONST, reason))
     loan: Loan | None = kept.tensor
     # The version check detects writes through references that were not found.

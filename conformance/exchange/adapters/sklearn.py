@@ -3,7 +3,7 @@
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.utils import check_array
 
-REQUIRES = ["scikit-learn==1.9.1", "numpy==2.4.6"]
+REQUIRES = ["scikit-learn==1.9.1", "numpy==2.4.6", "ml-dtypes==0.7.0"]
 GROUP = "tables"
 TAKES = [
     "check_array(b, dtype=None)",

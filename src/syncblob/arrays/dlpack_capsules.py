@@ -116,8 +116,7 @@ def supported_type(capsule: Any, producer: Any) -> str:
     name = _TYPES[dtype.code].format(dtype.bits) if known else f"code{dtype.code}_{dtype.bits}"
     if dtype.lanes != 1:
         name = f"{name}x{dtype.lanes}"
-    if name not in _SUPPORTED:
-        raise _refusal(name, producer)
+    require_name(name, producer)
     return name
 
 
@@ -130,15 +129,17 @@ def require_type(producer: Any) -> None:
     with suppress(Exception):  # tvm-ffi raises if it has no name for one
         dtype = producer.dtype
         name = str(getattr(dtype, "name", dtype)).rpartition(".")[2]
-    if _KNOWN.fullmatch(name) and name not in _SUPPORTED:
-        raise _refusal(name, producer)
+    if _KNOWN.fullmatch(name):
+        require_name(name, producer)
 
 
-def _refusal(name: str, producer: Any) -> TypeError:
-    return TypeError(
-        f"a Blob cannot hold {name}, the type of this {type(producer).__name__}; convert it to "
-        "another one first"
-    )
+def require_name(name: str, producer: Any) -> None:
+    """Raise TypeError unless the type of this name, which a producer has, is one of Blobs."""
+    if name not in _SUPPORTED:
+        raise TypeError(
+            f"a Blob cannot hold {name}, the type of this {type(producer).__name__}; convert it "
+            "to another one first"
+        )
 
 
 def edit(

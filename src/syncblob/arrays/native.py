@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from syncblob._dtypes import as_dtype
+from syncblob._dtypes import SUPPORTED, as_dtype, is_bfloat16
 from syncblob.arrays import dlpack_capsules
 from syncblob.arrays.foreign import PROTOCOLS, NoValuesError
 from syncblob.devices import HOST, Side, accelerator, current_accelerator, owner_of
@@ -180,6 +180,8 @@ def array_of_tensor(x: Any, use: Literal["read", "write", "keep"] = "read") -> N
                     return None
             direct = use == "read" and not x.requires_grad
             array = np.from_dlpack(_Reader((x,)) if direct else x)
+            if not (array.dtype in SUPPORTED or is_bfloat16(array.dtype)):
+                return None
     except (RuntimeError, TypeError, BufferError):
         # It requires a gradient, NumPy lacks its dtype or layout, or its memory lacks the values.
         return None
@@ -256,7 +258,7 @@ def _import_host(x: Any, copy: bool | None) -> NDArray[Any]:
     producer = dlpack_capsules.Producer(x)
     try:
         # NumPy asks producers with an older ``__dlpack__`` again, without keywords.
-        return np.from_dlpack(producer, copy=False if copy is False else None)
+        array = np.from_dlpack(producer, copy=False if copy is False else None)
     except TypeError:
         if copy is not False:
             raise
@@ -270,6 +272,9 @@ def _import_host(x: Any, copy: bool | None) -> NDArray[Any]:
             raise
         dlpack_capsules.edit(capsule, code=dlpack_capsules.UINT)
         return np.from_dlpack(producer).view(as_dtype("bfloat16"))
+    # ml_dtypes 0.7 registers float8 and complex32 with NumPy 2.5, which takes them then.
+    dlpack_capsules.require_name(array.dtype.name, x)
+    return array
 
 
 def import_cuda_array(x: Any, *, copy: bool | None = None) -> Any:

@@ -716,7 +716,7 @@ class Blob(Operators, Views, Replacements, CaffeMath, Creation):
         home: Any = self.home
         if home.native or home.protocol != export_cuda.CUDA:
             raise AttributeError(  # what hasattr() expects of a missing protocol
-                f"{export_cuda.CUDA}: operations of this Blob run on {home.device!s}; blob.gpu "
+                f"{export_cuda.CUDA}: operations of this Blob run on {home.device.name}; blob.gpu "
                 'and blob.on("cuda:0") have it, and cupy.asarray(blob) needs none'
             )
 

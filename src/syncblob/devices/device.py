@@ -38,14 +38,17 @@ class Device:
 
     Attributes
     ----------
+    name
+        The name with its index, which ``str`` returns: ``"cpu"``, ``"cuda:0"``.
     type
         ``"cpu"``, ``"cuda"``, ``"simulated"``, or a kind registered by `syncblob.devices.register`.
     index
         The N of the name; 0 for the host.
     """
 
-    __slots__ = ("_name", "index", "type")
+    __slots__ = ("index", "name", "type")
 
+    name: str
     type: str
     index: int
 
@@ -53,7 +56,7 @@ class Device:
         if isinstance(name, Device):
             # Works even if the kind was unregistered meanwhile.
             self.type, self.index = name.type, name.index
-            self._name: str = str(name)
+            self.name = name.name
             return
         text = name if isinstance(name, str) else _torch_name(name) or repr(name)
         kind, colon, index = text.partition(":")
@@ -68,7 +71,7 @@ class Device:
             raise ValueError(f'there is one host, "cpu", got {name!r}')
         self.type = kind
         self.index = int(index or 0)
-        self._name = kind if kind == "cpu" else f"{kind}:{self.index}"
+        self.name = kind if kind == "cpu" else f"{kind}:{self.index}"
 
     @property
     def torch(self) -> torch_device:
@@ -79,31 +82,31 @@ class Device:
         """
         import torch  # the caller uses torch
 
-        return torch.device(self._name if self.type == "cuda" else "cpu")
+        return torch.device(self.name if self.type == "cuda" else "cpu")
 
     def __str__(self) -> str:
         """Return the name."""
-        return self._name
+        return self.name
 
     def __repr__(self) -> str:
         """Show the name."""
-        return f"Device({self._name!r})"
+        return f"Device({self.name!r})"
 
     def __eq__(self, other: object) -> bool:
         """Compare with a Device or a name."""
         if isinstance(other, Device):
-            return self._name == other._name
+            return self.name == other.name
         if isinstance(other, str):
-            return self._name == other
+            return self.name == other
         return NotImplemented
 
     def __hash__(self) -> int:
         """Hash like the name."""
-        return hash(self._name)
+        return hash(self.name)
 
     def __reduce__(self) -> tuple[Callable[[str], Device], tuple[str]]:
         """Pickle by name."""
-        return (Device, (self._name,))
+        return (Device, (self.name,))
 
 
 def _torch_name(name: object) -> str | None:

@@ -62,23 +62,25 @@ class LostLock:
         """No-op; the lock is never entered."""
 
 
-def if_free(lock: Any, function: Callable[..., int], *args: Any, again: bool = False) -> int:
-    """Call a function under a lock. Return 0, and never wait, if the lock is taken.
+def if_free(
+    lock: Any, function: Callable[..., int], *args: Any, again: bool = False, taken: int = 0
+) -> int:
+    """Call a function under a lock. Never wait: return `taken` if another thread has the lock.
 
-    Another thread that has it may be waiting for this one; and this one is in an access, unless
+    That one may be waiting for this one. If this one has it, it is in an access: return 0, unless
     `again` tells that it may take the lock again.
     """
     if isinstance(lock, LostLock) or (lock._is_owned() and not again):  # noqa: SLF001  # has no public name
         return 0
-    taken: list[bool] = []
+    ours: list[bool] = []
     release = lock.release
     try:
         # One call in C takes the lock and records that, and the release follows without another
         # call. So no interrupt leaves the lock locked.
-        taken.extend(filter(None, map(lock.acquire, (False,))))
-        return function(*args) if taken else 0
+        ours.extend(filter(None, map(lock.acquire, (False,))))
+        return function(*args) if ours else taken
     finally:
-        if taken:
+        if ours:
             release()
 
 

@@ -47,7 +47,8 @@ def require_repeats(shape: Shape, itemsize: int, repeats: Any, axis: int | None)
     NumPy raises the errors for other problems.
     """
     counts = np.asarray(repeats)
-    if counts.dtype.kind not in "biu" or not -len(shape) <= (axis or 0) < max(1, len(shape)):
+    outside = axis is not None and not -len(shape) <= axis < len(shape)
+    if counts.dtype.kind not in "biu" or outside:
         return
     length = math.prod(shape) if axis is None else shape[axis]
     total = int(np.sum(counts, dtype=np.float64)) * (length if counts.size == 1 else 1)

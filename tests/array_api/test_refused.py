@@ -173,6 +173,9 @@ REFUSED_ANYWHERE = [
         ValueError \(1099511627776, 1099511627776\) exceeds: xp.full((2**40, 2**40), 1)
         {2**64 -(2**63)-1 10**5000} OverflowError 64 bits: xp.asarray(NAME); xp.asarray([1, NAME]);
             xp.full(2, NAME)
+        OverflowError 300 out of bounds for uint8: Blob(2, 'uint8').__setitem__(..., [300, 1]);
+            Blob(2, 'uint8').__setitem__([0, 1], (1, 300))
+        IndexError axis 1 is out of bounds: xp.repeat(xp.asarray(1.5), 2, axis=1)
         {'a' b'a' None np.datetime64('2020') object()} TypeError Blob: xp.full(2, NAME)
         # NumPy 2.5 warns of a number as the step of dates.
         TypeError a Blob holds: xp.arange(np.longdouble(1), np.longdouble(3), np.longdouble(2));

@@ -1067,6 +1067,7 @@ def test_a_call_is_made_again_until_a_wait_is_of_no_use(  # noqa: PLR0913, PLR09
         monotonic=lambda: next(now), sleep=lambda _: lines.append(len(operations.line))
     )
     monkeypatch.setattr(room, "time", clock)
+    monkeypatch.setattr(room, "IDLE", 6)
     monkeypatch.setattr(room, "_COLLECTIONS", 1)
     monkeypatch.setattr(threading, "active_count", lambda: threads)
     if beside == "writer":
@@ -1162,6 +1163,42 @@ def test_one_who_leaves_the_line_by_an_interrupt_blocks_nobody(monkeypatch):
         filled(3)
     monkeypatch.undo()
     assert in_threads(lambda: filled(3).tolist(), seconds=20) == [[3] * COUNT]
+
+
+@pytest.mark.usefixtures("two")
+def test_an_operation_waits_for_an_access_of_another_thread(monkeypatch):
+    """Its memory can be evicted afterwards."""
+    monkeypatch.setattr(room, "IDLE", 2)
+    first, second = filled(1), filled(2)
+    alias = np.asarray(first.gpu)
+    locked, free = threading.Event(), threading.Event()
+
+    def access():
+        with second.memory.lock:
+            locked.set()
+            free.wait()
+
+    thread = threading.Thread(target=access)
+    thread.start()
+    locked.wait()
+    timer = threading.Timer(40 * room.PAUSE, free.set)
+    timer.start()
+    try:
+        assert filled(3).tolist() == [3] * COUNT
+    finally:
+        free.set()
+        thread.join()
+        timer.join()
+    assert second.head is Head.HEAD_AT_CPU
+    del alias
+
+
+@pytest.mark.parametrize("read", [np.array, Blob.tolist, Blob.tobytes])
+def test_elements_of_a_full_device_are_read_on_the_host(limited, read):
+    blob = filled(3)
+    limited.capacity = limited.used_nbytes
+    assert np.size(read(blob[::2])) > 0
+    assert blob.head is Head.HEAD_AT_CPU
 
 
 @pytest.mark.timeout(30)

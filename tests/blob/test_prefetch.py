@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from made_blobs import CPU, GPU, NONE, PAIR, SPLIT, SYNCED, blob_in, values
+from program_devices import Shared
 
 import syncblob
 from syncblob import Blob
@@ -101,3 +102,21 @@ def test_async_gpu_push_of_a_view_looks_at_its_part():
     with pytest.raises(RuntimeError, match="SPLIT"):
         blob_in(SPLIT)[0].async_gpu_push()
     assert blob.gpu_data().tolist() == values().tolist()
+
+
+def test_to_a_host_that_shares_its_memory_it_copies_what_no_device_there_holds():
+    """The host has the buffer of the device, and the rows that this one holds."""
+    syncblob.set_memory_kind(Shared.name, "shared")
+    blob = Blob((8, 4), device="simulated:0")
+    shared = blob.on(Shared.name)
+    shared += 1
+    blob += 1
+    blob[2:6].on(Shared.name).gpu_data()
+    with syncblob.record_transfers() as log:
+        blob.on("cpu").prefetch()
+        syncblob.simulated(0).synchronize()
+    assert log.downloaded_bytes == 4 * 16
+    with syncblob.record_transfers() as log:
+        shared += 1
+        assert blob.tolist() == [[3] * 4] * 8
+    assert (log.downloads, log.peer_copies) == (0, 0)

@@ -22,6 +22,7 @@ from fault_scenarios import ONE_ACCESS, SEVERAL, made
 from fault_states import Scenario, contents, plain
 from in_threads import in_threads
 from interrupt_points import Interrupt, interrupted_at, points_of
+from program_devices import Shared
 
 from syncblob import Blob, set_memory_limit
 from syncblob.devices.base import WRITERS
@@ -127,3 +128,16 @@ def test_the_campaign_finds_what_is_half_done():
     with pytest.raises(AssertionError) as caught:
         campaign("", Scenario(lambda _: {"a": made("host")}, act), most=0)
     assert caught.value.__notes__
+
+
+def test_an_interrupt_of_set_gpu_data_keeps_what_the_device_shares_with_the_host():
+    def make(_):
+        blob = Blob(3, device=Shared.name)
+        blob.mutable_cpu_data()[...] = 0
+        blob += 7
+        return {"a": blob}
+
+    def act(state):
+        state["a"].set_gpu_data(np.float32([1, 2, 3]))
+
+    assert campaign("", Scenario(make, act), most=0)

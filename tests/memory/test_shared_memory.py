@@ -326,6 +326,37 @@ def test_ndarrays_that_the_device_can_read_are_not_copied(device):
     assert address(blob.memory.buffer(1)) == address(values)
 
 
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda x, out: np.add(x, 2, out=out),
+        lambda x, out: np.add(x, 2, out=out, where=x > 0),
+        lambda x, out: np.copyto(out, x + 2),
+        lambda x, out: np.put(out, np.arange(N), x + 2),
+        lambda x, out: np.stack([x + 2], axis=1, out=out[:, None]),
+    ],
+)
+def test_an_ndarray_that_a_function_writes_is_complete_when_it_returns(blob, device, write):
+    out = device.host_array(np.zeros(N, np.int32))
+    write(blob, out)
+    assert (out == 3).all()
+
+
+@pytest.mark.parametrize("side", ["cpu", "gpu"])
+def test_another_device_with_the_one_buffer_waits_beside_an_alias(side):
+    """The queues of two devices are not ordered."""
+    first, second = (syncblob.simulated(number, shared=True) for number in (5, 6))
+    blob = filled(1, N, "int32", device="simulated:5")
+    alias = np.asarray(getattr(blob, side))
+    first.delay = second.delay = 0.02
+    there = blob.on("simulated:6")
+    more = there + 1
+    alias[...] = 5
+    assert (more.cpu_data() == 2).all()
+    there += 1
+    assert (alias == 6).all()
+
+
 def test_borrows_end_as_with_two_copies(blob, device):
     host = blob.mutable_cpu_data()
     blob.gpu_data()

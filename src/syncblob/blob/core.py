@@ -470,6 +470,11 @@ class BlobCore:
         memory, layout = self.memory, self.layout
         if layout.gapless and not verifying():
             return self.const_view(HOST_DATA, reason)
+        try:
+            return memory.elements(Side.HOST, layout, reason)
+        except MemoryError:
+            # Elements are gathered on their device. Only its own buffer may be left to be evicted.
+            del array
         return memory.elements(Side.HOST, layout, reason)
 
     def viewable_array(self) -> Any:

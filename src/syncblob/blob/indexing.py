@@ -36,6 +36,9 @@ _EVERYTHING = (Ellipsis,)
 # The types of numbers that NumPy assigns as they are.
 _NUMBERS = frozenset({bool, int, float, *(dtype.type for dtype in SUPPORTED if dtype.kind != "c")})
 
+# The kinds of the dtypes of two arrays of integers.
+_INTEGERS = frozenset({"ii", "iu", "ui", "uu"})
+
 # Integers up to this raise nothing in any floating-point dtype.
 _EXACT = 2048
 
@@ -399,10 +402,13 @@ def _value_on(blob: BlobCore, value: Any, shape: tuple[int, ...] | None) -> Any:
     elif isinstance(value, (int, float, complex)):
         return np.array(value, dtype=blob.dtype)[()]
     if not isinstance(value, BlobCore):
-        tensor = array_of_tensor(value)
+        tensor, numbers = array_of_tensor(value), value
         value = native_array(value)[0] if tensor is None else tensor
         if value.dtype not in SUPPORTED:
             as_dtype(value.dtype.newbyteorder("="))
+        if isinstance(numbers, (list, tuple)) and value.dtype.kind + blob.dtype.kind in _INTEGERS:
+            # NumPy raises for an integer that does not fit.
+            value = np.asarray(numbers, blob.dtype)
     if value.dtype.kind == "c" and blob.dtype.kind != "c":
         raise TypeError(f"cannot assign {value.dtype} values to a Blob of dtype {blob.dtype}")
     _require_broadcast(tuple(value.shape), shape)

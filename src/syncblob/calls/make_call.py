@@ -205,7 +205,9 @@ class Call:
                 arrays.append((target, scratch))
         overwrite(overwrites, self.home, self.name)
         for target, array in arrays:
-            self.home.compute(setitem, target, ..., array)
+            # On the host at once: nothing else would wait for what a device writes there.
+            home = HOST if isinstance(target, np.ndarray) else self.home
+            home.compute(setitem, target, ..., array)
 
 
 def _operands(rules: Rules, given: Arguments) -> dict[Key, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import cache
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,8 +29,8 @@ def _is_leaf(kind: type) -> bool:
     return kind is type(None) or (issubclass(kind, _LEAVES) and not issubclass(kind, _FOR_HOST))
 
 
-# Returns whether arguments of a type do not determine where to compute.
-is_leaf: Callable[[type], bool] = cache(_is_leaf)
+# Returns whether arguments of a type do not determine where to compute. It keeps the types alive.
+is_leaf: Callable[[type], bool] = lru_cache(maxsize=1024)(_is_leaf)
 
 
 def as_blob(name: str, x: Any, *beside: Any) -> Any:

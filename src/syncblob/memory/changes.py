@@ -315,11 +315,11 @@ def _prepare(  # noqa: C901, PLR0912  # all that can fail, in order
                 # Before the map counts its bytes: who finds these there has to wait.
                 ledger.uploads += (Upload(first, last, work, side, origin),)
         copied = "peer" if side and origin else copied or DIRECTIONS[side > 0]
-    if windows != known:
-        _exchange(ledger, change, known, windows)
     if stale and window is not None and window.common is not None:
         # Work of others may still read what is about to be written.
         ledger.finish_others(side, start, stop)
+    if windows != known:
+        _exchange(ledger, change, known, windows)
     return after, window, copied
 
 
@@ -396,6 +396,15 @@ def _undo(ledger: Ledger, change: Change | None, revoked: list[Loan], written: l
             array.flags.writeable = True
 
 
+def _commit_surely(*arguments: Any) -> None:
+    """Commit a change, and again if an asynchronous copy has failed, or an interrupt came."""
+    try:
+        commit(*arguments)
+    except BaseException:
+        commit(*arguments)
+        raise
+
+
 def take(
     ledger: Ledger, side: Side, start: int, stop: int, reason: str = "", *, everything: bool = False
 ) -> None:
@@ -407,13 +416,7 @@ def take(
         ledger.watch.drop(side, start, stop)
     if ledger.is_alone(side, start, stop):
         return
-    arguments = ledger, _plan_taking, side, CONST, start, stop, reason, everything
-    try:
-        commit(*arguments)
-    except BaseException:
-        # An asynchronous copy has failed, or an interrupt came. What was written stays written.
-        commit(*arguments)
-        raise
+    _commit_surely(ledger, _plan_taking, side, CONST, start, stop, reason, everything)
 
 
 def _plan_taking(
@@ -434,7 +437,7 @@ def adopt(ledger: Ledger, side: Side, buffer: Any, announced: Collection[set[Loa
     ledger.forget_source(*reach)
     ledger.compare_watch(side, *reach, writes=True)
     replaced = ledger.windows(side)
-    commit(ledger, _plan_adoption, side, OVERWRITE, *reach, "adoption", (buffer, announced))
+    _commit_surely(ledger, _plan_adoption, side, OVERWRITE, *reach, "adoption", (buffer, announced))
     let_go(replaced)
 
 

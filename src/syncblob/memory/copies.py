@@ -183,6 +183,7 @@ def pull(ledger: Ledger, origin: Side, start: int, stop: int, reason: str) -> bo
     aliased = ledger.loans.writers(start, stop)
     if ledger.home(origin).shared or aliased or more or ledger.watch is not None:
         return False
+    ledger.share(Side.HOST)
     commit(ledger, _plan_push, origin, CONST, start, stop, reason, (Side.HOST, None))
     return True
 
@@ -194,12 +195,13 @@ def _plan_push(
     side, stream = copy
     device: Any = ledger.home(origin or side)
     change = changes.plan(ledger, side, CONST, start, stop, joins=False)
-    after, mine = change.after, 1 << origin
-    for alias in ledger.loans.writers(start, stop, ledger.alike(side)):
+    after, mine, alike = change.after, 1 << origin, ledger.alike(side)
+    for alias in ledger.loans.writers(start, stop, alike):
         # It may write before the copy arrives, so neither is trusted.
         there = change.before.runs(max(start, alias.start), min(stop, alias.stop))
         after = after.replaced(there)
-    # Other sides may hold the bytes, too.
-    pieces = [run._replace(holders=run.holders & mine or run.holders) for run in change.pieces]
+    # Other sides may hold the bytes, too, and one with the same buffer need not be copied from.
+    held = [run.holders & alike or run.holders & mine or run.holders for run in change.pieces]
+    pieces = [run._replace(holders=x) for run, x in zip(change.pieces, held, strict=True)]
     start_copy = (lambda *arrays: device.push(*arrays, stream)) if side else device.pull
     return change._replace(after=after, pieces=pieces, starts={origin: start_copy})

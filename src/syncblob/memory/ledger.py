@@ -351,9 +351,9 @@ class Ledger(Buffers):
         for loan in self.loans.writers(start, stop, self.alike(side) & ~(1 << side)):
             if loan.side:
                 self.finish_others(side, start, stop)
-            else:
+            if side:
                 accelerator: Any = self.homes[side]
-                # The host writes at any time, so the next operation ends before its call does.
+                # It is written at any time, so the next operation ends before its call does.
                 accelerator.end_next()
 
     def finish_uploads(self, side: Side, access: Access, start: int, stop: int) -> None:

@@ -48,8 +48,6 @@ _REMEMBERED = 8
 # Up to this many loans are compared one by one, which takes less time than to use an index.
 _FEW = 32
 
-_NAMED_AT_MOST = 3
-
 # How often an access warns, and looks for aliases that were made since, before it gives up.
 _MOST_WARNINGS = 100
 
@@ -310,7 +308,7 @@ def announce(action: str, stale: set[Loan], announced: list[set[Loan]]) -> None:
             f"{action} gave up after {_MOST_WARNINGS} warnings, because new aliases appeared after "
             "each; first stop the thread or the warning hook that makes them"
         )
-    named = sorted(stale, key=lambda alias: (alias.side, alias.start))[:_NAMED_AT_MOST]
+    named = sorted(stale, key=lambda alias: (alias.side, alias.start))[:3]
     described = "; ".join(alias.description() for alias in named)
     more = f"; and {len(stale) - len(named)} more" if len(stale) > len(named) else ""
     warn_user(

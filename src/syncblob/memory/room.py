@@ -33,14 +33,14 @@ if TYPE_CHECKING:
 
 # The seconds for which the first in line waits, those between two tries, and the tries before which
 # no other thread was at work that it needs to give up. A thread may be between two operations.
-PATIENCE, PAUSE, IDLE = 5.0, 0.005, 6
+PATIENCE, PAUSE, IDLE = 5.0, 0.005, 20
 
 # Without a GIL, what another thread has made may be freed only when that thread runs again, or by a
 # collection: what refers to it by one, and itself by the next. An array has a view and its root.
 _COLLECTIONS = 1 if getattr(sys, "_is_gil_enabled", lambda: True)() else 4
 
-# Attributes of errors for lack of room: whether to wait can help, and that a call within gave up.
-_WAITS_FOR_ROOM, _GAVE_UP = "waits_for_room", "gave_up"
+# Attributes of errors: whether to wait can help, that a call within gave up, what a search found.
+_WAITS_FOR_ROOM, _GAVE_UP, _MADE = "waits_for_room", "gave_up", "made"
 
 
 class Evictable(NamedTuple):
@@ -97,22 +97,24 @@ def set_eviction_policy(policy: Callable[[Evictable], float] | None) -> None:
 # --- making room ----------------------------------------------------------------------------------
 
 
-def make_room(home: Accelerator, reason: str, needed: int) -> bool:
-    """Make room on an accelerator; return whether there may be more than before.
+def make_room(home: Accelerator, reason: str, needed: int) -> int:
+    """Make room on an accelerator; return 1 if there may be more than before.
 
     Freed memory that libraries keep is given back; else buffers are evicted that nobody sees, those
-    with the highest scores first, until the bytes needed may fit.
+    with the highest scores first, until the bytes needed may fit. Returns -1 if there is no more,
+    but another thread is at work there, or in an access; 0 if none is.
     """
     with _making_room.held:
         if home.give_back():
-            return True
+            return 1
         operations.settle()
-        lacking, freed = max(needed - home.room()[0], 1), 0
+        lacking, freed, busy = max(needed - home.room()[0], 1), 0, _is_used(home)
         refusal: Exception | None = None
         for _, ledger, side, reach in sorted(_scored(home), key=lambda each: -each[0]):
             evict = partial(free, ledger, side, reach, EVICTION + reason, unseen=True)
             try:
-                freed += if_free(ledger.lock, evict)
+                got = if_free(ledger.lock, evict, taken=-1)
+                busy, freed = busy or got < 0, freed + max(got, 0)
             except (BesideCaptureError, BufferError):
                 # Others need not be waited for, or have no alias.
                 continue
@@ -123,7 +125,12 @@ def make_room(home: Accelerator, reason: str, needed: int) -> bool:
                 break
     if refusal and not freed:
         raise refusal
-    return bool(freed)
+    return 1 if freed else -busy
+
+
+def _is_used(home: Home) -> bool:
+    """Return whether another thread is at work on a device."""
+    return bool(WRITERS) or home in operations.pins(own=False)
 
 
 def _scored(home: Accelerator) -> Iterator[tuple[float, Ledger, Side, tuple[int, int]]]:
@@ -181,7 +188,9 @@ def in_room(
             known, within = vars(error), current()
             place = known["home"]
             evicts = home is not None and not isinstance(error, NotNowError)
-            if evicts and make_room(place, reason, known.get(NEEDED, 0)):
+            needed, made = known.get(NEEDED, 0), known.get(_MADE, -_is_used(place))
+            known[_MADE] = made = make_room(place, reason, needed) if evicts else made
+            if made > 0:
                 continue
             # What has something in use waits beside the line, or leaves that to its operation.
             thread = threading.get_ident() if within is None else 0
@@ -196,7 +205,7 @@ def in_room(
                 _take_turn(place, thread)
             now = time.monotonic()
             end = end or now + PATIENCE
-            idle = 0 if WRITERS or place in operations.pins(own=False) else idle + 1
+            idle = 0 if made else idle + 1
             if not others or idle >= IDLE or now >= end:
                 # Cycles may keep memories and arrays.
                 gc.collect()

@@ -197,13 +197,6 @@ class SyncedMemory(Ledger):
         Copies may still run when the call returns, as that of `async_gpu_push` does. Bytes from a
         source have arrived by then, and so have downloads of bytes that aliases may write, or from
         a device whose downloads are not asynchronous.
-
-        Parameters
-        ----------
-        side
-            The side to copy to.
-        start, stop
-            The range.
         """
         self._in_room(side, "prefetch", _prefetch, side, start, stop)
 
@@ -233,7 +226,7 @@ class SyncedMemory(Ledger):
         stop = self.nbytes if stop is None else stop
         # What leaves the host needs room on the accelerator, if one is known yet.
         refuge = Side.HOST if side or not self.homes[1:] else Side.ACCELERATOR
-        freed: int = self._in_room(refuge, "evict", free, side, (start, stop))
+        freed: int = self._in_room(refuge, "evict", free, side, (start, stop), "evict")
         return freed
 
     # --- attributes ------------------------------------------------------------------------------

@@ -152,12 +152,7 @@ def _require_free(
 
 
 def free(
-    ledger: Ledger,
-    side: Side,
-    reach: tuple[int, int],
-    reason: str = "evict",
-    *,
-    unseen: bool = False,
+    ledger: Ledger, side: Side, reach: tuple[int, int], reason: str, *, unseen: bool = False
 ) -> int:
     """Free the windows of a side that lie in a range; what only they hold moves elsewhere.
 

@@ -342,6 +342,14 @@ def test_an_ndarray_that_a_function_writes_is_complete_when_it_returns(blob, dev
     assert (out == 3).all()
 
 
+def test_results_that_are_ndarrays_are_complete_when_a_function_returns(blob):
+    """Blobs do not support their dtypes."""
+    if not blob.home.native:
+        pytest.skip("its functions have no such dtypes")
+    assert (np.add(blob, 1, dtype=np.longdouble) == 2).all()
+    assert (np.frompyfunc(operator.neg, 1, 1)(blob) == -1).all()
+
+
 @pytest.mark.parametrize("side", ["cpu", "gpu"])
 def test_another_device_with_the_one_buffer_waits_beside_an_alias(side):
     """The queues of two devices are not ordered."""

@@ -170,9 +170,11 @@ def _give_array(
         return fresh(type(like), array, home)
     blobs = [x for x in shares if isinstance(x, BlobCore)]
     if not (array.dtype in SUPPORTED or is_supported(array.dtype)):
-        if blobs and isinstance(array, np.ndarray):
-            # Writes to it would not be tracked.
-            array.flags.writeable = False
+        if isinstance(array, np.ndarray):
+            # The caller cannot wait for it.
+            home.lend(array)
+            # Writes to what Blobs share would not be tracked.
+            array.flags.writeable &= not blobs
         return array
     if len(blobs) < len(shares) and (not rules.const or any(x is not None for x in shares)):
         return blob_over(array, like, home.device)

@@ -231,11 +231,13 @@ class SimulatedBackend(NumpyHome, Accelerator):
         written = [
             (x, old) for x, old in before if x.flags.writeable and x.tobytes() != old.tobytes()
         ]
-        # What is read-only is a view, of no elements if it shares no memory with an operand.
+        # What is read-only is a view, of no elements if it shares no memory with an operand. There is
+        # no poison of objects.
         made = [
             x
             for x in _arrays([result])
-            if x.flags.writeable and not any(map(partial(np.may_share_memory, x), operands))
+            if x.flags.writeable
+            and not (x.dtype.hasobject or any(map(partial(np.may_share_memory, x), operands)))
         ]
         # Views, which stay writable when a borrow becomes read-only.
         outputs = [(x.view(), x.copy()) for x in (*(x for x, _ in written), *made)]

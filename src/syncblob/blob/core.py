@@ -22,7 +22,7 @@ from syncblob._layout import Layout
 from syncblob._locks_lost_in_fork import Lock, if_free
 from syncblob._source_lines import Place
 from syncblob.devices import HOST, Side, supervisors
-from syncblob.devices.base import Accelerator
+from syncblob.devices.base import NEEDED, Accelerator
 from syncblob.interop import export_numpy
 from syncblob.interop.adopt import adopt
 from syncblob.memory import CONST, FRESH, NO_SHORTCUT, Access, Shortcut, SyncedMemory, acquire
@@ -472,7 +472,9 @@ class BlobCore:
             return self.const_view(HOST_DATA, reason)
         try:
             return memory.elements(Side.HOST, layout, reason)
-        except MemoryError:
+        except MemoryError as error:
+            if NEEDED not in vars(error):
+                raise
             # Elements are gathered on their device. Only its own buffer may be left to be evicted.
             del array
         return memory.elements(Side.HOST, layout, reason)

@@ -231,8 +231,8 @@ class SimulatedBackend(NumpyHome, Accelerator):
         written = [
             (x, old) for x, old in before if x.flags.writeable and x.tobytes() != old.tobytes()
         ]
-        # What is read-only is a view, of no elements if it shares no memory with an operand. There is
-        # no poison of objects.
+        # What is read-only is a view, of no elements if it shares no memory with an operand. Arrays
+        # of objects have no poison.
         made = [
             x
             for x in _arrays([result])

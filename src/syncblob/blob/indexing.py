@@ -402,13 +402,13 @@ def _value_on(blob: BlobCore, value: Any, shape: tuple[int, ...] | None) -> Any:
     elif isinstance(value, (int, float, complex)):
         return np.array(value, dtype=blob.dtype)[()]
     if not isinstance(value, BlobCore):
-        tensor, numbers = array_of_tensor(value), value
+        tensor, given = array_of_tensor(value), value
         value = native_array(value)[0] if tensor is None else tensor
         if value.dtype not in SUPPORTED:
             as_dtype(value.dtype.newbyteorder("="))
-        if isinstance(numbers, (list, tuple)) and value.dtype.kind + blob.dtype.kind in _INTEGERS:
+        if isinstance(given, (list, tuple)) and value.dtype.kind + blob.dtype.kind in _INTEGERS:
             # NumPy raises for an integer that does not fit.
-            value = np.asarray(numbers, blob.dtype)
+            value = np.asarray(given, blob.dtype)
     if value.dtype.kind == "c" and blob.dtype.kind != "c":
         raise TypeError(f"cannot assign {value.dtype} values to a Blob of dtype {blob.dtype}")
     _require_broadcast(tuple(value.shape), shape)

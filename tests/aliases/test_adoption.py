@@ -166,11 +166,14 @@ def test_at_each_step_of_an_adoption_readers_find_the_old_contents_or_the_new_an
     outside = sys.gettrace()
     sys.settrace(trace)
     try:
-        memory.replace_side(side, np.full(COUNT, 5, np.uint8))
+        memory.replace_side(np.full(COUNT, 5, np.uint8), syncblob.simulated() if side else None)
     finally:
         sys.settrace(outside)
     assert (seen[0], seen[-1]) == ({1}, {5})
     assert all(found in ({1}, {5}, set()) for found in seen)
+    # One side has all of the old contents until the new ones are there.
+    if {first, rest} <= {Head.SYNCED, Head.HEAD_AT_GPU if side is Side.HOST else Head.HEAD_AT_CPU}:
+        assert all(seen)
 
 
 # Of an interrupt in a generator that ends.

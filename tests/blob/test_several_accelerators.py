@@ -177,8 +177,11 @@ def test_a_const_export_is_verified_on_every_side():
 
 def test_a_push_and_a_prefetch_go_to_the_accelerator_of_the_blob():
     blob = at("cpu")
-    for device in (A, B):
-        blob.on(device).async_gpu_push()
+    with record_transfers() as log:
+        for device in (A, B):
+            blob.on(device).async_gpu_push()
+    # From the host, although the second device could copy from the first.
+    assert moved(log) == [("upload", A, blob.nbytes), ("upload", B, blob.nbytes)]
     assert (blob.on(A).head, blob.on(B).head) == (Head.SYNCED, Head.SYNCED)
     assert np.array_equal(blob.on(B).gpu_data(), VALUES)
     blob.on(B).mutable_gpu_data()[...] = 3

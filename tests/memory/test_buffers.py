@@ -154,7 +154,7 @@ def test_a_successor_is_for_the_same_device(device):
 def test_a_buffer_of_another_accelerator_is_adopted_there():
     memory = SyncedMemory(NBYTES, device="simulated:0")
     memory.mutable_cpu_data()[:] = 7
-    memory.replace_side(Side.ACCELERATOR, counting(), simulated_device(1))
+    memory.replace_side(counting(), simulated_device(1))
     assert memory.head is Head.ELSEWHERE
     assert memory.gpu_data().tolist() == VALUES
 
@@ -174,7 +174,7 @@ def test_adoption_leaves_the_device(side, device):
     memory = SyncedMemory(NBYTES, device=device)
     memory.side_of(simulated_device(0))
     getattr(memory, f"mutable_{READS[Side(1 - side)]}")()
-    memory.replace_side(side, counting())
+    memory.replace_side(counting(), simulated_device(0) if side else None)
     assert (memory.device, memory.head) == (device, HEADS[side])
 
 

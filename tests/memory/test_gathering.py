@@ -39,6 +39,15 @@ def test_what_a_side_holds_is_copied_there_without_a_buffer_in_between(side, sim
     assert (simulated.allocations, simulated.host_allocations) == (0, 0)
 
 
+def test_bytes_without_gaps_go_to_the_other_side_without_a_buffer_in_between(limited):
+    memory = SyncedMemory(NBYTES, device=limited.device)
+    kept = memory.overwrite_gpu_data()
+    kept[:] = VALUES
+    # What is kept is not evicted to make room.
+    limited.capacity = NBYTES
+    assert memory.gather(HOST, Layout.raw(16, 8), "test").tolist() == VALUES[8:24]
+
+
 def test_elements_with_gaps_are_gathered_after_other_work_on_them(simulated, monkeypatch):
     memory, settled = memory_on(ACCELERATOR, VALUES, NBYTES), []
     monkeypatch.setattr(simulated, "settle", settled.append)

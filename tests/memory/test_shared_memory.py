@@ -520,6 +520,10 @@ def test_the_host_copies_nothing_that_its_own_buffer_holds(device):
     with record_transfers() as log:
         assert (near.cpu_data() == 6).all()
     assert not log
+    # But what the other device alone holds behind that.
+    far[5:].mutable_gpu_data()[...] = 7
+    on_device(device, near[:5].mutable_gpu_data(), 8)
+    assert near.cpu_data().tolist() == [8] * 5 + [7] * (N - 5)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs a fork")

@@ -90,6 +90,14 @@ def test_the_shortcut_of_a_side_stays_the_same_while_the_heads_change(side):
 
 
 @pytest.mark.parametrize("side", Side)
+def test_the_shortcut_of_a_side_stays_when_the_other_is_evicted(side):
+    memory = used(side)
+    shortcut = memory.shortcut(side, WHOLE)
+    assert memory.evict(Side(1 - side)) == NBYTES
+    assert memory.shortcut(side, WHOLE) is shortcut
+
+
+@pytest.mark.parametrize("side", Side)
 def test_parts_may_be_used_on_the_side_that_holds_them(side):
     memory = used(side)
     memory.lend(Side(1 - side), MUTABLE, Layout.raw(2), "use")

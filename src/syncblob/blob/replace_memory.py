@@ -99,10 +99,10 @@ class Replacements(BlobCore):
         if self.layout.nbytes < memory.nbytes and self.base is None:
             # A Blob that is smaller than its memory gets another one, as in Caffe.
             successor = memory.successor(self.layout.nbytes)
-            successor.replace_side(side, *buffer)
+            successor.replace_side(*buffer)
             _exchange(self, successor, action, diff=False)
             return
-        memory.replace_side(side, *buffer)
+        memory.replace_side(*buffer)
         # Views of this Blob release the replaced buffer when they are next used.
         self.accessor_arrays = NOTHING_KEPT
         if self.raw_array is not None:

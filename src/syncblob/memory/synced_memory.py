@@ -138,7 +138,7 @@ class SyncedMemory(Ledger):
         TypeError, ValueError
             If it is not such an array. Nothing has changed then.
         """
-        self.replace_side(Side.HOST, *buffer_of(array, Side.HOST))
+        self.replace_side(*buffer_of(array, Side.HOST))
 
     def set_gpu_data(self, array: Any) -> None:
         """Adopt an array as the accelerator buffer; otherwise as `set_cpu_data`.
@@ -149,18 +149,16 @@ class SyncedMemory(Ledger):
             On a CUDA device: a CuPy array, or any with the CUDA array interface or DLPack. On a
             simulated device: a NumPy array, or any host array with DLPack.
         """
-        side = Side.ACCELERATOR
-        self.replace_side(side, *buffer_of(array, side, self.accelerator))
+        self.replace_side(*buffer_of(array, Side.ACCELERATOR, self.accelerator))
 
-    def replace_side(self, side: Side, buffer: Any, accelerator: Accelerator | None = None) -> None:
-        """Adopt a buffer on one side, or on an accelerator, as `set_cpu_data` does."""
+    def replace_side(self, buffer: Any, accelerator: Accelerator | None = None) -> None:
+        """Adopt a buffer on the host, or on an accelerator, as `set_cpu_data` does."""
         if buffer.nbytes != self.nbytes:
             raise ValueError(
                 f"expected {self.nbytes} bytes, the size of this memory (shared with "
                 f"every Blob and view over it), got {buffer.nbytes}"
             )
-        if accelerator is not None:
-            side = self.side_of(accelerator)
+        side = Side.HOST if accelerator is None else self.side_of(accelerator)
         announcing(self, "adoption", adopt, side, buffer)
 
     def async_gpu_push(

@@ -154,6 +154,13 @@ def test_what_was_written_is_kept(source, write, read):
         assert blob.on("cpu")[:3].tolist() == [7, 1, 2]
 
 
+@pytest.mark.usefixtures("simulated")
+def test_a_write_of_no_elements_leaves_all_to_the_source(source):
+    blob = of_numbers(source)
+    blob[8:8].mutable_gpu_data()
+    assert blob.memory.source.unwritten == Spans.whole(NBYTES, 1)
+
+
 def test_a_write_after_reads_on_both_sides_is_kept(source):
     blob = of_numbers(source)
     blob.cpu_data(), blob.gpu_data()

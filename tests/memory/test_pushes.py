@@ -312,6 +312,22 @@ def test_what_a_signal_handler_writes_while_a_failed_push_is_noted_is_kept(monke
     assert memory.cpu_data().tolist() == [7] * 16 + [1] * 8 + [7] * (NBYTES - 24)
 
 
+def test_nothing_is_usable_if_a_signal_handler_learns_meanwhile_that_a_push_has_failed(monkeypatch):
+    memory, common = at_cpu(), Spans.common
+    failed(memory.async_gpu_push)
+
+    def interrupted(*args):
+        found = common(*args)
+        monkeypatch.undo()
+        with pytest.raises(RuntimeError, match="injected failure"):
+            memory.gpu_data()
+        return found
+
+    monkeypatch.setattr(Spans, "common", interrupted)
+    assert not memory.shortcut(Side.ACCELERATOR, Layout.raw(NBYTES)).readable
+    assert Spans.common is common
+
+
 @pytest.mark.parametrize("fails", [False, True])
 def test_who_finishes_a_write_on_the_accelerator_waits_for_what_is_on_its_way(simulated, fails):
     memory = SyncedMemory(NBYTES, device="simulated")

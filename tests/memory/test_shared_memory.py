@@ -17,7 +17,7 @@ from made_blobs import filled
 from other_processes import forked
 
 import syncblob
-from syncblob import Blob, Head, memory_kind, record_transfers, set_memory_kind
+from syncblob import Blob, Head, memory_kind, record_transfers, set_memory_kind, use_device
 from syncblob.devices import Side, simulation
 from syncblob.memory import changes
 
@@ -226,6 +226,32 @@ def test_what_an_adoption_replaces_is_found_by_no_handler(monkeypatch):
         assert blob.on(device).copy().tolist() == [9] * N
 
 
+@pytest.mark.parametrize("adopts", [False, True])
+def test_what_a_handler_does_while_a_buffer_is_shared_stays(monkeypatch, adopts):
+    blob = filled(2, N, "int32", device="cpu").on(SHARED)
+    home, share, windows = blob.home, blob.home.share, [*blob.memory.whole]
+
+    def use_first(array):
+        monkeypatch.setattr(home, "share", share)
+        blob.set_cpu_data(np.full(N, 2, np.int32)) if adopts else blob.gpu_data()
+        windows[1] = blob.memory.whole[1]
+        return share(array)
+
+    monkeypatch.setattr(home, "share", use_first)
+    assert (blob.gpu_data() == 2).all()
+    device = blob.memory.whole[1]
+    assert device is (windows[1] or device)
+    assert (address(device.array) == address(windows[0].array)) is not adopts
+
+
+def test_a_memory_is_bound_to_the_device_that_shares_its_buffer():
+    memory = Blob(N, device="cpu").memory
+    memory.mutable_cpu_data()
+    with use_device(SHARED):
+        memory.gpu_data()
+    assert memory.accelerator is syncblob.simulated(9)
+
+
 def test_a_result_may_be_a_view_of_no_elements(device):
     doubled = np.tile(Blob((0, 4), device=device.name), 2)
     assert doubled.tolist() == []
@@ -353,11 +379,12 @@ def test_results_that_are_ndarrays_are_complete_when_a_function_returns(blob):
 @pytest.mark.parametrize("side", ["cpu", "gpu"])
 def test_another_device_with_the_one_buffer_waits_beside_an_alias(side):
     """The queues of two devices are not ordered."""
-    first, second = (syncblob.simulated(number, shared=True) for number in (5, 6))
-    blob = filled(1, N, "int32", device="simulated:5")
+    # Other tests do not use these.
+    first, second = (syncblob.simulated(number, shared=True) for number in (15, 16))
+    blob = filled(1, N, "int32", device="simulated:15")
     alias = np.asarray(getattr(blob, side))
     first.delay = second.delay = 0.02
-    there = blob.on("simulated:6")
+    there = blob.on("simulated:16")
     more = there + 1
     alias[...] = 5
     assert (more.cpu_data() == 2).all()
@@ -388,6 +415,15 @@ def test_nothing_is_evicted_and_there_are_no_windows(device):
         operator.imul(part, 2)
     assert (large.cpu_data() == 2).all()
     assert large.memory.windows(1)[0].nbytes == large.nbytes
+
+
+def test_nothing_leaves_to_make_room_in_the_hosts_memory(monkeypatch):
+    kept = Blob(N, "int32", device=SHARED)
+    kept.overwrite_gpu_data()
+    monkeypatch.setattr(syncblob.simulated(9), "capacity", 6 * N)
+    with pytest.raises(MemoryError, match=r"can be evicted:\n.* Blob of 4000 bytes"):
+        Blob(N, "int32", device=SHARED).gpu_data()
+    assert kept.memory.buffer(Side.ACCELERATOR) is not None
 
 
 def test_verified_const_accepts_what_the_other_side_writes_by_right(blob):

@@ -174,7 +174,7 @@ class Buffers:
 
         That is an accelerator from which it copies directly, else the host, else any.
         """
-        if len(self.homes) <= len(PAIR):
+        if not self.homes[2:]:
             return PAIR[1 - side]
         home: Any = self.home(side)
         alike = self.alike(side)

@@ -171,7 +171,6 @@ def in_room(
     Without a home, it is an operation, which begins again with nothing in use. Evictions help any
     other call, within an operation or beside any.
     """
-    error: Any = None
     # The thread, while it stands in line; when it gives up; how many tries in a row no other thread
     # was at work before; and how many are left then.
     thread, end, idle, left = 0, 0.0, 0, _COLLECTIONS
@@ -182,7 +181,7 @@ def in_room(
             except short as failure:
                 if not _may_help(failure, home):
                     raise
-                error = failure
+                error: Any = failure
             # It is kept without its frames, and outside of the handler, because these keep arrays.
             error.with_traceback(None).__context__ = None
             known, within = vars(error), current()
@@ -226,7 +225,7 @@ def _may_help(error: Exception, home: Home | None) -> bool:
     if home is None:
         # Within another operation, that begins again.
         return within is None and known.get(_WAITS_FOR_ROOM, False)
-    if _GAVE_UP in known:
+    if known.get(_GAVE_UP):
         return False
     # Elements may be gathered on another side than that of the call.
     place, needed = known.setdefault("home", home), known.get(NEEDED, 0)

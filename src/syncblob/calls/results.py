@@ -171,8 +171,8 @@ def _give_array(
     blobs = [x for x in shares if isinstance(x, BlobCore)]
     if not (array.dtype in SUPPORTED or is_supported(array.dtype)):
         if isinstance(array, np.ndarray):
-            # The caller cannot wait for it.
-            home.lend(array)
+            # The caller cannot wait for it. Homes with other arrays have made none of NumPy's.
+            (home if home.native else HOST).lend(array)
             # Writes to what Blobs share would not be tracked.
             array.flags.writeable &= not blobs
         return array

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from syncblob._dtypes import SUPPORTED, as_dtype, is_bfloat16
+from syncblob._dtypes import SUPPORTED, as_dtype, is_supported
 from syncblob.arrays import dlpack_capsules
 from syncblob.arrays.foreign import PROTOCOLS, NoValuesError
 from syncblob.devices import HOST, Side, accelerator, current_accelerator, owner_of
@@ -180,7 +180,7 @@ def array_of_tensor(x: Any, use: Literal["read", "write", "keep"] = "read") -> N
                     return None
             direct = use == "read" and not x.requires_grad
             array = np.from_dlpack(_Reader((x,)) if direct else x)
-            if not (array.dtype in SUPPORTED or is_bfloat16(array.dtype)):
+            if not (array.dtype in SUPPORTED or is_supported(array.dtype)):
                 return None
     except (RuntimeError, TypeError, BufferError):
         # It requires a gradient, NumPy lacks its dtype or layout, or its memory lacks the values.

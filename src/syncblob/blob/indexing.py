@@ -36,9 +36,6 @@ _EVERYTHING = (Ellipsis,)
 # The types of numbers that NumPy assigns as they are.
 _NUMBERS = frozenset({bool, int, float, *(dtype.type for dtype in SUPPORTED if dtype.kind != "c")})
 
-# The kinds of the dtypes of two arrays of integers.
-_INTEGERS = frozenset({"ii", "iu", "ui", "uu"})
-
 # Integers up to this raise nothing in any floating-point dtype.
 _EXACT = 2048
 
@@ -406,7 +403,7 @@ def _value_on(blob: BlobCore, value: Any, shape: tuple[int, ...] | None) -> Any:
         value = native_array(value)[0] if tensor is None else tensor
         if value.dtype not in SUPPORTED:
             as_dtype(value.dtype.newbyteorder("="))
-        if isinstance(given, (list, tuple)) and value.dtype.kind + blob.dtype.kind in _INTEGERS:
+        if isinstance(given, (list, tuple)) and {value.dtype.kind, blob.dtype.kind} <= {"i", "u"}:
             # NumPy raises for an integer that does not fit.
             value = np.asarray(given, blob.dtype)
     if value.dtype.kind == "c" and blob.dtype.kind != "c":

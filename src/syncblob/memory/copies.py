@@ -183,7 +183,7 @@ def pull(ledger: Ledger, origin: Side, start: int, stop: int, reason: str) -> bo
     aliased = ledger.loans.writers(start, stop)
     if ledger.home(origin).shared or aliased or more or ledger.watch is not None:
         return False
-    ledger.share(Side.HOST)
+    provide(ledger, Side.HOST, (start, stop), reason)
     commit(ledger, _plan_push, origin, CONST, start, stop, reason, (Side.HOST, None))
     return True
 

@@ -187,8 +187,8 @@ def in_room(
             known, within = vars(error), current()
             place = known["home"]
             evicts = home is not None and not isinstance(error, NotNowError)
-            needed, made = known.get(NEEDED, 0), known.get(_MADE, -_is_used(place))
-            known[_MADE] = made = make_room(place, reason, needed) if evicts else made
+            made = make_room(place, reason, known.get(NEEDED, 0)) if evicts else known.get(_MADE)
+            known[_MADE] = made = -_is_used(place) if made is None else made
             if made > 0:
                 continue
             # What has something in use waits beside the line, or leaves that to its operation.

@@ -1000,6 +1000,12 @@ def test_what_another_thread_uses_stays_until_it_has_ended(writes):
     assert first.head is Head.HEAD_AT_CPU
 
 
+def test_a_copy_within_an_operation_is_a_part_of_it(two):
+    first, second = filled(1), filled(2)
+    operations.attempt(first.copy_from, second)
+    assert first.tolist() == second.tolist()
+
+
 def test_threads_get_room_in_the_order_in_which_they_came(limited):
     limited.capacity = 2 * NBYTES
     blob, order = filled(1), []

@@ -206,6 +206,11 @@ def test_the_head_of_a_range_is_that_of_the_sides_that_hold_all_of_it(drawn):
     assert spans_of(listing).head(start, stop) is expected
 
 
+def test_without_a_range_the_head_is_that_of_everything():
+    assert Spans((1, 9), (HOST, DEVICE)).head() is Head.SPLIT
+    assert Spans((8, 9), (HOST, DEVICE)).head() is Head.SPLIT
+
+
 def test_heads_are_caffes_numbers_and_one_more():
     assert [(head.name, int(head)) for head in Head] == [
         ("UNINITIALIZED", 0),

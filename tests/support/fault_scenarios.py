@@ -185,6 +185,7 @@ _BINARY = _acts(
     xp.concat([a, b]); xp.stack([a, b]); xp.tensordot(a, b, axes=2);
     xp.broadcast_arrays(a, b[:1])[1]; xp.isin(a, b); np.add(a, 1, out=b); (np.copyto(a, b), a)[1];
     np.concatenate([a[:1], b[:1]], out=a.copy()); (a.copy_from(b), a)[1];
+    np.frexp([[3, 5, 7], [9, 11, 13]], out=(a, b));
     (a.copy_from(b[:1].copy(), resize=True), a)[1]; (a.share_data(b), a.gpu_data().copy())[1];
     (a.load_proto(b.to_proto()), a)[1]
     """

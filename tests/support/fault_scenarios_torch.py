@@ -16,10 +16,14 @@ def trained(state):
     return parameter.grad.clone()
 
 
+_PAIRS = (("host", "device"), ("device", "host"), ("both", "both"), ("split", "split"))
 _BINARY = {
     "torch.add": lambda a, _: torch.add(a, torch.ones(SHAPE)),
     "torch.add of two": torch.add,
     "torch.add with out": lambda a, b: torch.add(a, 1, out=b.to_torch()),
+    "torch.aminmax with out": lambda a, b: torch.aminmax(
+        torch.ones((*SHAPE, 2)), dim=2, out=(a, b)
+    ),
     "linear": torch.nn.functional.linear,
     "torch.cat": lambda a, b: torch.cat([a, b]),
     "torch.from_dlpack": lambda a, _: torch.from_dlpack(a).clone(),
@@ -37,7 +41,7 @@ OF_TORCH_AND_DASK = {
         tolerant=name.startswith("dask, a chunk"),
     )
     for name, act in _BINARY.items()
-    for first, second in (("host", "device"), ("device", "host"), ("both", "both"))
+    for first, second in _PAIRS
 }
 for _where in ("host", "device"):
     OF_TORCH_AND_DASK[f"a step of training, {_where}"] = Scenario(one(_where), trained)

@@ -17,7 +17,7 @@ from syncblob.blob.core import HOST_DATA, BlobCore, fresh
 from syncblob.calls.index_checks import check_indices
 from syncblob.calls.nested import instances, map_items
 from syncblob.calls.operands import home_of, is_leaf, of_device, shape_only
-from syncblob.calls.results import Operand, end_write, forgets_newest, give, overwrite
+from syncblob.calls.results import Operand, assignment, end_write, forgets_newest, give, overwrite
 from syncblob.calls.tables import INDICES, Arguments, Key, Rules, result_dtype
 from syncblob.devices import HOST, supervisors
 from syncblob.devices.base import is_on_device
@@ -196,7 +196,7 @@ class Call:
             if self.home.native and not written:
                 continue
             if isinstance(target, BlobCore):
-                overwrites.append((target.memory, target.layout, setitem, ..., scratch))
+                overwrites.append((target.memory, target.layout, assignment, scratch))
             elif isinstance(target, np.ndarray) and self.home is not HOST:
                 # A transfer can fail, so all of them come before the first write.
                 blob = fresh(type(self.like), scratch, self.home)

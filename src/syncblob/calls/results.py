@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
-from operator import setitem
+from functools import partial
+from operator import call, setitem
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from syncblob.calls.tables import Rules
     from syncblob.devices.base import Home
     from syncblob.memory import SyncedMemory
+    from syncblob.memory.buffers import Window
 
 # An array that a function gets, and what it stands for: a Blob, or an argument that is written.
 # None for an array of the user's that is only read.
@@ -73,26 +76,40 @@ def end_write(x: Any, home: Home, array: Any, name: str) -> None:
         memory.write(memory.side_of(home), OVERWRITE, x.layout, name, setitem, ..., array)
 
 
-def overwrite(overwrites: Sequence[tuple[Any, ...]], home: Home, reason: str) -> None:
+def overwrite(
+    overwrites: Sequence[tuple[Any, ...]], home: Home, reason: str, calls: Sequence[Any] = ()
+) -> None:
     """Overwrite parts of memories in a home. If one fails, the other memories are as before.
 
-    Each has a memory, a layout, a function that writes an array, and its other arguments.
+    Each has a memory, a layout, a function of an array and of new contents that returns a call,
+    in C, which writes these into it, and the contents.
     """
     if not overwrites:
+        # One call in C makes all, so that no signal handler can run between writes and notes.
+        home.compute(deque, map(call, calls), 0)
         return
     # Always in the same order, because each is made under the locks of those before.
-    (memory, layout, *writing), *rest = sorted(overwrites, key=lambda each: id(each[0]))
+    (memory, layout, prepare, contents), *rest = sorted(overwrites, key=lambda each: id(each[0]))
     apart = [each for each in rest if each[0] is not memory]
 
-    def write(array: Any, function: Callable[..., Any], *arguments: Any) -> None:
+    def fill(buffer: Window, written: list[int]) -> None:
+        array = buffer.own_view(home, layout, writable=True)
+        write = prepare(array, contents)
         # What can fail comes before the first is written.
-        overwrite(apart, home, reason)
-        function(array, *arguments)
+        try:
+            overwrite(apart, home, reason, [*calls, write, partial(setitem, written, 0, 1)])
+        finally:
+            home.used(array, contents)
 
-    if apart:
-        writing = [write, *writing]
-    memory.write(memory.side_of(home), OVERWRITE, layout, reason, *writing)
-    overwrite([each for each in rest if each[0] is memory], home, reason)
+    acquire(memory, memory.side_of(home), OVERWRITE, layout, reason, fill)
+    later = [each for each in rest if each[0] is memory]
+    if later:
+        overwrite(later, home, reason)
+
+
+def assignment(array: Any, contents: Any) -> Callable[[], None]:
+    """Return a call in C that assigns contents to an array."""
+    return partial(setitem, array, ..., contents)
 
 
 def write_by(

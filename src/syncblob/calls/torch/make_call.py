@@ -466,8 +466,8 @@ class Call:
     def _write_back(self, pairs: Iterable[tuple[BlobCore, torch.Tensor]]) -> None:
         """Copy tensors into Blobs."""
 
-        def copy(array: Any, tensor: torch.Tensor) -> None:
-            over.tensor_of(self._home, array)[0].copy_(tensor)
+        def copy(array: Any, tensor: torch.Tensor) -> Callable[[], Any]:
+            return partial(over.tensor_of(self._home, array)[0].copy_, tensor)
 
         overwrites = []
         for x, tensor in pairs:

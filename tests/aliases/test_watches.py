@@ -67,6 +67,18 @@ def test_a_write_through_a_const_export_is_found_by_an_adoption(side):
 
 
 @pytest.mark.parametrize("side", Side)
+def test_an_alias_of_the_other_side_excuses_no_write(side):
+    memory = at(side)
+    alias = memory.export(Side(1 - side), Access.MUTABLE, WHOLE, "mutable", "NumPy")
+    with verified_const():
+        export = under_watch(memory, side)
+        write_past_permissions(export)
+        with pytest.warns(ConstWriteWarning):
+            getattr(memory, READS[side])()
+    del alias
+
+
+@pytest.mark.parametrize("side", Side)
 @pytest.mark.parametrize("changes", ["adoption", "push"])
 def test_bytes_that_change_by_right_accuse_nobody(side, changes):
     memory = at(side, 7)

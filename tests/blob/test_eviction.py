@@ -1000,7 +1000,8 @@ def test_what_another_thread_uses_stays_until_it_has_ended(writes):
     assert first.head is Head.HEAD_AT_CPU
 
 
-def test_a_copy_within_an_operation_is_a_part_of_it(two):
+@pytest.mark.usefixtures("two")
+def test_a_copy_within_an_operation_is_a_part_of_it():
     first, second = filled(1), filled(2)
     operations.attempt(first.copy_from, second)
     assert first.tolist() == second.tolist()

@@ -201,7 +201,9 @@ def _plan_push(
         there = change.before.runs(max(start, alias.start), min(stop, alias.stop))
         after = after.replaced(there)
     # Other sides may hold the bytes, too, and one with the same buffer need not be copied from.
-    held = [run.holders & alike or run.holders & mine or run.holders for run in change.pieces]
-    pieces = [run._replace(holders=x) for run, x in zip(change.pieces, held, strict=True)]
+    pieces = [
+        run._replace(holders=run.holders & alike or run.holders & mine or run.holders)
+        for run in change.pieces
+    ]
     start_copy = (lambda *arrays: device.push(*arrays, stream)) if side else device.pull
     return change._replace(after=after, pieces=pieces, starts={origin: start_copy})

@@ -224,7 +224,7 @@ def _may_help(error: Exception, home: Home | None) -> bool:
     known, within = vars(error), current()
     if home is None:
         # Within another operation, that begins again.
-        return within is None and known.get(_WAITS_FOR_ROOM, False)
+        return within is None and known.get(_WAITS_FOR_ROOM) is True
     if known.get(_GAVE_UP):
         return False
     # Elements may be gathered on another side than that of the call.

@@ -23,6 +23,11 @@ class _Dummy:
     __array_interface__: dict[str, Any]
 
 
+def is_dummy(array: np.ndarray[Any, Any]) -> bool:
+    """Return whether an array is a dummy or a view of one, which has no memory."""
+    return isinstance(getattr(array.base, "base", None), _Dummy)
+
+
 @dataclass(init=False, slots=True, unsafe_hash=True)
 class Layout:
     """The layout of an array in a memory: shape, dtype, and strides and offset in bytes.

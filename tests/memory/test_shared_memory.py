@@ -491,6 +491,11 @@ def test_work_that_uses_the_memory_from_before_changes_no_initial_contents(devic
     assert np.array_equal(blob[N // 2 :].cpu_data(), values[N // 2 :])
 
 
+def test_a_function_that_needs_only_a_shape_reads_nothing(blob):
+    assert np.zeros_like(blob).tolist() == [0] * N
+    assert np.full_like(blob, 3).tolist() == [3] * N
+
+
 def test_the_kind_is_a_choice(device):
     assert (memory_kind("cpu"), memory_kind(device.name)) == ("shared", "shared")
     assert memory_kind("simulated:0") == "separate"

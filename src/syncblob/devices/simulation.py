@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from syncblob._formatting import human_bytes
+from syncblob._layout import is_dummy
 from syncblob._locks_lost_in_fork import Lock
 from syncblob._weak_list import Reference, WeakList
 from syncblob.devices.base import DLPACK_CPU, ENDING, NEEDED, Accelerator, Push
@@ -225,7 +226,7 @@ class SimulatedBackend(NumpyHome, Accelerator):
     def _compute_late(self, call: Callable[[], Any], arguments: Any) -> Any:
         """Make a call, and let what it has written appear after the delay."""
         self.finish(None)
-        operands = _arrays(arguments)
+        operands = [x for x in _arrays(arguments) if not is_dummy(x)]
         before = [(x, x.copy()) for x in operands]
         result = call()
         written = [

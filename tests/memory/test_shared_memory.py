@@ -20,6 +20,7 @@ import syncblob
 from syncblob import Blob, Head, memory_kind, record_transfers, set_memory_kind, use_device
 from syncblob.devices import Side, simulation
 from syncblob.memory import changes
+from syncblob.memory.buffers import Window
 
 N = 1000
 
@@ -489,6 +490,16 @@ def test_work_that_uses_the_memory_from_before_changes_no_initial_contents(devic
     assert np.array_equal(blob[N // 2 :].cpu_data(), values[N // 2 :])
     device.controls.synchronize()
     assert np.array_equal(blob[N // 2 :].cpu_data(), values[N // 2 :])
+
+
+def test_work_that_uses_what_an_interrupt_has_left_changes_no_zeros(device):
+    blob = Blob(N, "int32", device=device.name)
+    left = blob.memory.whole[1] = Window(0, blob.nbytes, blob.home.allocate(blob.nbytes))
+    device.seen(left.array)[...] = np.full(blob.nbytes, 9, np.uint8)
+    zeros = blob.cpu_data()
+    device.controls.synchronize()
+    assert blob.memory.alike(Side.HOST) == 3
+    assert zeros.tolist() == [0] * N
 
 
 def test_a_function_that_needs_only_a_shape_reads_nothing(blob):

@@ -185,6 +185,20 @@ def test_only_its_own_bytes_of_a_larger_diff_are_copied(accelerator):
     assert log.nbytes == (0 if shared else blob.nbytes)
 
 
+def test_a_copy_into_the_diff_of_a_smaller_blob_leaves_that_alone(accelerator):
+    blob, small, source = Blob(4, device=accelerator), Blob(1), Blob(3)
+    write(blob, range(4))
+    blob.resize(1)
+    write(small.diff, [7])
+    blob.share_diff(small)
+    write(source.diff, [5, 6, 7])
+    blob.copy_from(source, copy_diff=True, resize=True)
+    assert (blob.tolist(), blob.diff.tolist()) == ([0, 1, 2], [5, 6, 7])
+    assert small.diff.tolist() == [7]
+    blob.resize(4)
+    assert (blob.tolist(), blob.diff.tolist()) == ([0, 1, 2, 3], [5, 6, 7, 0])
+
+
 @pytest.fixture
 def amid(monkeypatch):
     """Give what runs a handler at the next call of a function, before it."""

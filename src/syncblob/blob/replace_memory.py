@@ -198,13 +198,14 @@ def assign(  # noqa: C901, PLR0913  # contents, where they go, and the reason
             finish()
             return
         blob.require_own("resize")
-        if new.nbytes <= blob.memory.nbytes:
-            if diff:
-                blob.diff_memory()
+        data = blob.memory
+        if new.nbytes > data.nbytes:
+            data = _larger(data, new.nbytes)
+        elif not diff or new.nbytes <= blob.diff_memory().nbytes:
             _refit(blob, new, finish)
             return
-        data = _larger(blob.memory, new.nbytes)
-        successor = data.successor(new.nbytes) if diff else None
+        # A diff that is shared with a smaller Blob does not grow.
+        successor = data.successor(data.nbytes) if diff else None
         target = successor or data
         target.write(target.side_of(home), OVERWRITE, new, reason, setitem, ..., contents)
         try:

@@ -66,6 +66,18 @@ def test_memory_is_not_used_again_before_its_last_use_on_another_stream(
     assert not backend.order.under_way
 
 
+@lazily
+def test_memory_is_not_used_again_before_another_stream_has_copied_it(machine):
+    blob, target = ready(1, machine), ready(2, machine)
+    with side_stream() as stream:
+        target[...] = blob
+    del blob
+    gc.collect()
+    _others = [ready_to_overwrite() for _ in range(2)]
+    stream.synchronize()
+    assert set(target.tolist()) == {1}
+
+
 def ready_to_overwrite():
     """Return a Blob of the size of the others, whose new memory is overwritten on its stream."""
     import cupy

@@ -100,8 +100,9 @@ def test_a_part_is_downloaded_and_the_others_stay(device, monkeypatch):
 
 
 @pytest.mark.parametrize("row", [0, 3])
-def test_what_lies_beside_a_part_of_a_small_memory_comes_along_at_once(device, row):
+def test_what_lies_beside_a_part_of_a_small_memory_comes_along_at_once(device, row, monkeypatch):
     blob = on_device(device)
+    monkeypatch.setattr(changes, "SMALL", blob.nbytes)
     with syncblob.record_transfers() as log:
         blob[row].prefetch("cpu")
     [one] = log

@@ -31,6 +31,12 @@ def test_only_a_small_memory_is_brought_whole(nbytes, simulated):
         assert simulated.downloaded_bytes == (nbytes if nbytes <= SMALL else PART.nbytes)
 
 
+def test_the_last_byte_of_a_part_comes_although_those_before_are_there():
+    memory = memory_on(Side.HOST, 1, 8, both_sides=True)
+    memory.array(Side.ACCELERATOR, MUTABLE, Layout.raw(5, 3), "use")[:] = 2
+    assert memory.array(Side.HOST, CONST, Layout.raw(2, 2), "use").tolist() == [1, 2]
+
+
 @pytest.mark.parametrize("side", Side)
 def test_under_watch_the_rest_of_a_const_export_may_come_along(side):
     memory = memory_on(side, 1, 64, both_sides=True)

@@ -85,8 +85,9 @@ def overwrite(
     in C, which writes these into it, and the contents.
     """
     if not overwrites:
-        # One call in C makes all, so that no signal handler can run between writes and notes.
-        home.compute(deque, map(call, calls), 0)
+        if calls:
+            # One call in C makes all, so that no signal handler can run between writes and notes.
+            home.compute(deque, map(call, calls), 0)
         return
     # Always in the same order, because each is made under the locks of those before.
     (memory, layout, prepare, contents), *rest = sorted(overwrites, key=lambda each: id(each[0]))
@@ -102,9 +103,7 @@ def overwrite(
             home.used(array, contents)
 
     acquire(memory, memory.side_of(home), OVERWRITE, layout, reason, fill)
-    later = [each for each in rest if each[0] is memory]
-    if later:
-        overwrite(later, home, reason)
+    overwrite([each for each in rest if each[0] is memory], home, reason)
 
 
 def assignment(array: Any, contents: Any) -> Callable[[], None]:

@@ -1007,6 +1007,18 @@ def test_a_copy_within_an_operation_is_a_part_of_it():
     assert first.tolist() == second.tolist()
 
 
+def test_a_summary_amid_an_operation_names_no_operand(limited):
+    limited.capacity, first = None, filled(1)
+    summary = operations.attempt(lambda _: syncblob.memory_summary(LIMITED), first)
+    assert [(row.nbytes, row.holder) for row in summary.rows] == [(first.nbytes, "")]
+
+
+def test_who_allocates_out_of_turn_is_told_why_not(limited, monkeypatch):
+    monkeypatch.setitem(operations.line, -1, limited)
+    with pytest.raises(MemoryError, match="another thread has waited longer"):
+        operations.in_turn(limited, pytest.fail)
+
+
 def test_threads_get_room_in_the_order_in_which_they_came(limited):
     limited.capacity = 2 * NBYTES
     blob, order = filled(1), []

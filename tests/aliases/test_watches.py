@@ -97,6 +97,18 @@ def test_bytes_that_change_by_right_accuse_nobody(side, changes):
         del exports
 
 
+def test_a_push_ends_no_watch_of_what_it_does_not_copy():
+    memory = at(Side.HOST)
+    memory.gpu_data()
+    with verified_const():
+        export = under_watch(memory, Side.ACCELERATOR, Layout.raw(2))
+        memory.array(Side.HOST, Access.MUTABLE, Layout.raw(2, 2), "use")[:] = 5
+        memory.async_gpu_push()
+        write_past_permissions(export)
+        with pytest.warns(ConstWriteWarning):
+            memory.cpu_data()
+
+
 def test_the_library_that_wrote_is_named():
     library = {"__name__": "warp.types", "np": np}
     exec("def take(blob): return np.asarray(blob)", library)  # noqa: S102  # stands for Warp

@@ -403,7 +403,7 @@ class SyncedMemory(Ledger):
         if layout.size and self.whole[side] is None and divisible(self, self.home(side)):
             # Another alias may keep its window. Then this range gets one, too.
             with suppress(MemoryError, BufferError):
-                self.under_lock(grow, side, 0, self.nbytes)
+                self.under_lock(grow, side, 0, self.nbytes, "")
 
     def _in_room(self, side: Side, reason: str, function: Callable[..., Any], *args: Any) -> Any:
         """Call a function of the ledger under its lock, as long as evictions make room."""

@@ -63,7 +63,7 @@ def provide(
     nbytes = stop - start + sum(map(_NBYTES, ledger.windows(side))) - sum(map(_NBYTES, replaced))
     if nbytes > _MOST * ledger.nbytes and stop - start < ledger.nbytes:
         with suppress(MemoryError, BufferError):
-            grow(ledger, side, 0, ledger.nbytes)
+            grow(ledger, side, 0, ledger.nbytes, reason)
             return None
     grow(ledger, side, start, stop, reason, layout)
     return None
@@ -81,7 +81,7 @@ def _union(ledger: Ledger, side: Side, start: int, stop: int) -> tuple[int, int,
 
 
 def grow(
-    ledger: Ledger, side: Side, start: int, stop: int, reason: str = "", layout: Any = None
+    ledger: Ledger, side: Side, start: int, stop: int, reason: str, layout: Any = None
 ) -> None:
     """Make a window of a range, and of the windows that it overlaps, which it replaces.
 

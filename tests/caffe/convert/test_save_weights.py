@@ -156,6 +156,18 @@ def test_weights_whose_file_was_closed_or_changed(path):
             save_weights(weights, path.with_name(f"other_{path.name}"))
 
 
+def test_a_transfer_that_fails_damages_no_file(path):
+    before = path.read_bytes()
+    with syncblob.use_device("simulated"):
+        weights = open_weights(path)
+    blob = next(blob for blob in weights.tensors.values() if blob.shape == (2, 3))
+    blob[...] = 5
+    backend = syncblob.simulated(0)
+    with backend.failing(transfer=1), pytest.raises(RuntimeError, match="injected failure"):
+        save_weights(weights, path)
+    assert path.read_bytes() == before
+
+
 def test_a_damaged_member_that_would_be_copied(tmp_path):
     path = tmp_path / "x.npz"
     np.savez(path, **TENSORS)

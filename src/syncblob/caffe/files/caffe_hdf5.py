@@ -20,7 +20,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -394,6 +394,14 @@ def plan_tree(tensors: Mapping[str, Blob]) -> Write:
     )
 
 
+def _values(source: OpenFile, names: Iterable[str]) -> Iterator[Array]:
+    """Yield the values of datasets. The errors of who takes them are not those of h5py."""
+    with _open(source) as h5:
+        for name in names:
+            found = h5.root[encode_text(name)][()]
+            yield np.asarray(found, found.dtype.newbyteorder("="))
+
+
 def plan_edit(source: OpenFile, tensors: Mapping[str, Blob]) -> Write:
     """Return a function that writes a file with new values of datasets, and all else as it is."""
     h5py = import_optional("h5py", "hdf5")
@@ -401,11 +409,9 @@ def plan_edit(source: OpenFile, tensors: Mapping[str, Blob]) -> Write:
     def write(path: Path) -> None:
         # Compare all datasets before the first one is changed: one may have several names.
         edited = {}
-        with _open(source) as h5:
-            for name, blob in tensors.items():
-                found = h5.root[encode_text(name)][()]
-                if not has_values(blob, np.asarray(found, found.dtype.newbyteorder("="))):
-                    edited[encode_text(name)] = blob
+        for (name, blob), values in zip(tensors.items(), _values(source, tensors), strict=True):
+            if not has_values(blob, values):
+                edited[encode_text(name)] = blob
         write_pieces([FileRange(source, 0, len(source))], path)
         with h5py.File(path, "r+") as file:
             for place, blob in edited.items():

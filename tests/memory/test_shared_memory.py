@@ -535,6 +535,23 @@ def test_the_kind_is_a_choice(device):
     assert log.downloads == 1
 
 
+def test_a_push_waits_for_no_computation_that_comes_after_it():
+    device = syncblob.simulated(17)
+    apart = filled(1, 3, device="simulated:17")
+    apart.gpu_data()
+    apart.mutable_cpu_data()[...] = 2
+    set_memory_kind("simulated:17", "shared")
+    device.delay = 0.01
+    shared = filled(1, 3, device="simulated:17")
+    apart.prefetch()
+    shared += 1
+    assert apart.gpu_data().tolist() == shared.gpu_data().tolist() == [2] * 3
+    apart.mutable_gpu_data()[...] = 3
+    apart.prefetch("cpu")
+    shared += 1
+    assert apart.cpu_data().tolist() == shared.gpu_data().tolist() == [3] * 3
+
+
 def test_kinds_that_there_are_not_are_named():
     with pytest.raises(ValueError, match="'shared' or 'separate', got 'one'"):
         set_memory_kind(SHARED, "one")

@@ -60,11 +60,20 @@ def _shortage(message: str, nbytes: int) -> MemoryError:
 
 
 def _copy_and_count(count: str, nbytes: str) -> Any:
-    """Return a method that copies and counts, after the computations in shared memory."""
+    """Return a method that copies and counts, after the computations in shared memory.
 
-    def copy(self: SimulatedBackend, source: NDArray[np.uint8], target: NDArray[np.uint8]) -> None:
-        if self._last is not None:
-            self._last.wait()
+    Work of a stream tells after which, because it would wait for ever for what comes behind it.
+    """
+
+    def copy(
+        self: SimulatedBackend,
+        source: NDArray[np.uint8],
+        target: NDArray[np.uint8],
+        *after: Push | None,
+    ) -> None:
+        for work in after or (self._last,):
+            if work is not None:
+                work.wait()
         with self._lock.held:
             if self._countdowns:
                 self._count_down("transfer")
@@ -386,10 +395,12 @@ class SimulatedBackend(NumpyHome, Accelerator):
             stream = self._own_stream()
         if not isinstance(stream, SimulatedStream) or stream.backend is not self:
             raise TypeError(f"expected a stream of {self.device} or None, got {stream!r}")
-        return stream.submit(lambda: self.upload(host, buffer), host.nbytes)
+        last = self._last
+        return stream.submit(lambda: self.upload(host, buffer, last), host.nbytes)
 
     def pull(self, buffer: NDArray[np.uint8], host: NDArray[np.uint8]) -> Push:
-        return self._own_stream().submit(lambda: self.download(buffer, host), host.nbytes)
+        last = self._last
+        return self._own_stream().submit(lambda: self.download(buffer, host, last), host.nbytes)
 
     def _own_stream(self) -> SimulatedStream:
         with self._lock.held:

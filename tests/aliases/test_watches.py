@@ -97,12 +97,13 @@ def test_bytes_that_change_by_right_accuse_nobody(side, changes):
         del exports
 
 
-def test_a_push_ends_no_watch_of_what_it_does_not_copy():
+@pytest.mark.parametrize("side", Side)
+def test_a_push_ends_no_watch_of_what_it_copies_from_or_leaves_as_it_is(side):
     memory = at(Side.HOST)
     memory.gpu_data()
+    memory.array(Side.HOST, Access.MUTABLE, Layout.raw(2, 2), "use")[:] = 5
     with verified_const():
-        export = under_watch(memory, Side.ACCELERATOR, Layout.raw(2))
-        memory.array(Side.HOST, Access.MUTABLE, Layout.raw(2, 2), "use")[:] = 5
+        export = under_watch(memory, side, Layout.raw(2, 0 if side else 2))
         memory.async_gpu_push()
         write_past_permissions(export)
         with pytest.warns(ConstWriteWarning):

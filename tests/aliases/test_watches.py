@@ -1,5 +1,6 @@
 """Watched const exports: which writes cause a warning, and which do not."""
 
+import sys
 import warnings
 from contextlib import nullcontext
 from functools import partial
@@ -108,6 +109,13 @@ def test_a_push_ends_no_watch_of_what_it_copies_from_or_leaves_as_it_is(side):
         write_past_permissions(export)
         with pytest.warns(ConstWriteWarning):
             memory.cpu_data()
+
+
+def test_a_comparison_imports_nothing(monkeypatch):
+    """The last may come when the interpreter ends, and imports nothing any more."""
+    monkeypatch.setitem(sys.modules, "zlib", None)
+    with pytest.warns(ConstWriteWarning), verified_const():
+        write_past_permissions(under_watch(at(Side.HOST), Side.HOST))
 
 
 def test_the_library_that_wrote_is_named():

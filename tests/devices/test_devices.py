@@ -307,6 +307,23 @@ def test_a_small_asynchronous_copy_is_made_at_once_unless_the_stream_is_busy(
     assert [thread == threading.get_ident() for thread in threads] == [at_once] * len(works)
 
 
+def test_a_finaliser_on_the_thread_of_a_stream_waits_for_nothing_there(simulated):
+    own, busy, results = filled(1, 1 << 19, device="cpu").on("simulated:0"), filled(2, 3), []
+    stream = simulated.stream(delay=0)
+
+    def finalise():
+        own.memory.async_gpu_push(stream)
+        results.append(float(own.sum()))
+        stream.synchronize()
+
+    work = stream.submit(finalise, 1 << 21)
+    with pytest.raises(RuntimeError, match="a finaliser has interrupted the work"):
+        work.wait()
+    assert results == [1 << 19]
+    stream.synchronize()
+    assert (busy + 1).tolist() == [3] * busy.size
+
+
 def test_an_interrupt_of_a_copy_that_is_made_at_once_leaves_the_blob_as_it_was(
     simulated, monkeypatch
 ):

@@ -488,9 +488,11 @@ class SimulatedStream:
     def submit(self, copy: Callable[[], None], nbytes: int) -> Push:
         """Queue a copy."""
         delay, last = self.backend.delay if self.delay is None else self.delay, self._last
-        if delay or nbytes > _AT_ONCE or not (last is None or last.over):
+        within = _queues.get(_thread.get_ident()) is self._queue
+        if not within and (delay or nbytes > _AT_ONCE or not (last is None or last.over)):
             return self._enqueue(copy, delay)
-        work = _Work(copy, delay)
+        # A finaliser may run on the thread, amid other work.
+        work = _Work(copy, self._queue, 0.0 if within else delay)
         work.run()
         if not isinstance(work.error, Exception | None):
             # A signal handler has interrupted the copy, on this thread.
@@ -505,8 +507,7 @@ class SimulatedStream:
         if self._process != os.getpid():
             # In a forked child: the thread exists only in the parent.
             self._start()
-        work = _Work(function, delay)
-        self._last = work
+        work = self._last = _Work(function, self._queue, delay)
         # With the stream, which has to live until the work has run.
         self._queue.put((self, work))
         return work
@@ -519,9 +520,10 @@ class _Work(Push):
     `threading` consist of several steps in Python.
     """
 
-    def __init__(self, function: Callable[[], None], delay: float) -> None:
+    def __init__(self, function: Callable[[], None], queue: object, delay: float) -> None:
         self._process = os.getpid()
         self._function: Callable[[], None] | None = function
+        self._queue = queue
         self._delay = delay
         self.error: BaseException | None = None
         # Gets the time when it has run.
@@ -549,13 +551,21 @@ class _Work(Push):
         return True
 
     def wait(self) -> None:
-        """Block until the work has finished. Raises its exception, once."""
+        """Block until the work has finished. Raises its exception, once.
+
+        RuntimeError on the stream's own thread, where a finaliser has interrupted other work.
+        """
         if self._process != os.getpid():
             # In a forked child: the parent's thread works only in the parent.
             function, self._function = self._function, None
             if function is not None:
                 function()
             return
+        if not self.over and _queues.get(_thread.get_ident()) is self._queue:
+            raise RuntimeError(
+                "a finaliser has interrupted the work of a simulated device, and would wait for "
+                "that device; use Blobs outside of finalisers"
+            )
         with self._running:
             pass
         if self.error is None:
@@ -581,7 +591,13 @@ class _Work(Push):
         return lambda: ended[0] if ended else None
 
 
+# By thread, the queue that it runs.
+_queues: dict[int, object] = {}
+
+
 def _run_all(queue: SimpleQueue[tuple[SimulatedStream, _Work] | None]) -> None:
+    _queues[_thread.get_ident()] = queue
     while (queued := queue.get()) is not None:
         queued[1].run()
         del queued
+    del _queues[_thread.get_ident()]

@@ -9,6 +9,7 @@ ended, so the checksum is kept until the bytes are written by right, or the bloc
 from __future__ import annotations
 
 import warnings
+import zlib
 from contextlib import ContextDecorator, contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -189,8 +190,6 @@ class Watch:
 
     def update(self, check: Check) -> bool:
         """Compute the checksum of an export, and return whether it has changed."""
-        import zlib  # only for debugging
-
         window: Any = self._window_over(check.side, check.start, check.stop)
         if window is None:
             # A signal handler has evicted it while the export was made.

@@ -371,3 +371,16 @@ def test_assigning_a_number_spares_aliases_and_uploads_of_other_elements(simulat
     assert not blob.memory.uploads[0].push.over
     del alias
     assert blob.tolist() == [6, 1]
+
+
+@pytest.mark.filterwarnings("ignore:.* makes aliases stale")
+@pytest.mark.parametrize("side", Side)
+def test_a_write_leaves_what_the_other_side_wrote_meanwhile_whatever_aliases_it_has(side):
+    memory, other, layout = at(side), Side(1 - side), Layout.raw(NBYTES)
+    alias = memory.export(side, Access.MUTABLE, layout, "use", "DLPack")
+    memory.array(other, Access.MUTABLE, layout, "use")[:] = 2
+    memory.array(side, Access.MUTABLE, layout, "use")[:] = 3
+    memory.array(other, Access.MUTABLE, PART, "use")[:] = 4
+    assert memory.finish_write(side, layout, "use")
+    assert memory.array(side, Access.CONST, layout, "use").tolist() == [3, 3, 4, 4, 4, 4, 3, 3]
+    del alias

@@ -12,6 +12,7 @@ Afterwards,
 """
 
 import random
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +25,7 @@ from in_threads import in_threads
 from interrupt_points import Interrupt, interrupted_at, points_of
 from program_devices import Shared
 
-from syncblob import Blob, set_memory_limit
+from syncblob import Blob, set_memory_limit, simulated
 from syncblob.devices.base import WRITERS
 from syncblob.memory.operations import line, running
 
@@ -128,6 +129,50 @@ def test_the_campaign_finds_what_is_half_done():
     with pytest.raises(AssertionError) as caught:
         campaign("", Scenario(lambda _: {"a": made("host")}, act), most=0)
     assert caught.value.__notes__
+
+
+@pytest.mark.parametrize("way", ["cpu", "simulated:0"])
+def test_no_copy_of_an_interrupted_prefetch_overwrites_a_later_write(way):
+    side = "cpu" if way == "cpu" else "gpu"
+
+    def interrupted(point):
+        blob = Blob(3, device="simulated:0")
+        for each in ("gpu", "cpu") if side == "gpu" else ("cpu", "gpu"):
+            getattr(blob, f"mutable_{each}_data")()[...] = 1
+        with suppress(Interrupt), interrupted_at(point) if point else points_of() as points:
+            blob.prefetch(way)
+        getattr(blob, f"overwrite_{side}_data")()[...] = 2
+        BACKEND.synchronize()
+        assert getattr(blob, f"{side}_data")().tolist() == [2] * 3, point
+        return points
+
+    BACKEND.delay = 0.001
+    try:
+        interrupted(None)
+        for point in interrupted(None):
+            interrupted(point)
+    finally:
+        BACKEND.delay = 0.0
+
+
+def test_what_a_computation_in_shared_memory_writes_late_is_waited_for_after_an_interrupt():
+    device = simulated(18, shared=True)
+    device.delay = 0.001
+
+    def interrupted(point):
+        blob = Blob(3, device="simulated:18")
+        blob[...] = 1
+        with suppress(Interrupt), interrupted_at(point) if point else points_of() as points:
+            blob += 1
+        assert set(blob.cpu_data().tolist()) in ({1}, {2})
+        blob.overwrite_cpu_data()[...] = 3
+        device.synchronize()
+        assert blob.cpu_data().tolist() == [3] * 3, point
+        return points
+
+    interrupted(None)
+    for point in interrupted(None):
+        interrupted(point)
 
 
 def test_an_interrupt_of_set_gpu_data_keeps_what_the_device_shares_with_the_host():

@@ -552,6 +552,18 @@ def test_a_push_waits_for_no_computation_that_comes_after_it():
     assert apart.cpu_data().tolist() == shared.gpu_data().tolist() == [3] * 3
 
 
+def test_the_host_waits_for_what_uses_a_buffer_from_after_a_change_of_kind():
+    device, blob = syncblob.simulated(19), filled(1, 3, device="simulated:19")
+    blob.gpu_data()
+    blob.evict("gpu")
+    set_memory_kind("simulated:19", "shared")
+    blob += 1
+    device.delay = 0.01
+    product = blob * 10
+    blob.overwrite_cpu_data()[...] = 7
+    assert product.tolist() == [20] * 3
+
+
 def test_kinds_that_there_are_not_are_named():
     with pytest.raises(ValueError, match="'shared' or 'separate', got 'one'"):
         set_memory_kind(SHARED, "one")

@@ -16,10 +16,11 @@ import math
 import os
 import time
 import weakref
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from operator import index
+from operator import call, index
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
@@ -71,7 +72,7 @@ def _copy_and_count(count: str, nbytes: str) -> Any:
         target: NDArray[np.uint8],
         *after: Push | None,
     ) -> None:
-        for work in after or (self._last,):
+        for work in after or (self.last_computation,):
             if work is not None:
                 work.wait()
         with self._lock.held:
@@ -121,7 +122,7 @@ class SimulatedBackend(NumpyHome, Accelerator):
         self.dlpack_device = (DLPACK_CPU, number + 1)
         self.delay: float = 0.0
         # The last computation in shared memory.
-        self._last: Push | None = None
+        self.last_computation: Push | None = None
         self._capacity: int | None = None
         self._limit: int | None = None
         # The buffers and results that are alive. Entries vanish at any time, on any thread.
@@ -262,7 +263,7 @@ class SimulatedBackend(NumpyHome, Accelerator):
 
         with self._lock.held:
             # So that the last of all threads is known.
-            self._last = self._own_stream().submit(run, _AT_ONCE + 1)
+            self._own_stream().submit(run, _AT_ONCE + 1, computes=True)
         if ENDING:
             self.end()
         return result
@@ -273,8 +274,8 @@ class SimulatedBackend(NumpyHome, Accelerator):
 
     def capsule(self, array: Any, *, stream: Any, max_version: tuple[int, int] | None) -> Any:
         """Return NumPy's DLPack capsule, when the work is done; see `lend`."""
-        if self._last is not None:
-            self._last.wait()
+        if self.last_computation is not None:
+            self.last_computation.wait()
         return array.__dlpack__(stream=stream, max_version=max_version)
 
     def share(self, buffer: NDArray[np.uint8]) -> NDArray[np.uint8]:
@@ -282,8 +283,8 @@ class SimulatedBackend(NumpyHome, Accelerator):
 
     def finish(self, buffer: Any) -> None:
         del buffer
-        if self._last is not None:
-            self._last.wait()
+        if self.last_computation is not None:
+            self.last_computation.wait()
 
     def _count_result(self, owner: NDArray[Any], operands: Sequence[Any]) -> None:
         while isinstance(owner.base, np.ndarray):
@@ -395,11 +396,11 @@ class SimulatedBackend(NumpyHome, Accelerator):
             stream = self._own_stream()
         if not isinstance(stream, SimulatedStream) or stream.backend is not self:
             raise TypeError(f"expected a stream of {self.device} or None, got {stream!r}")
-        last = self._last
+        last = self.last_computation
         return stream.submit(lambda: self.upload(host, buffer, last), host.nbytes)
 
     def pull(self, buffer: NDArray[np.uint8], host: NDArray[np.uint8]) -> Push:
-        last = self._last
+        last = self.last_computation
         return self._own_stream().submit(lambda: self.download(buffer, host, last), host.nbytes)
 
     def _own_stream(self) -> SimulatedStream:
@@ -485,12 +486,12 @@ class SimulatedStream:
         if self._process == os.getpid():
             self._queue.put(None)
 
-    def submit(self, copy: Callable[[], None], nbytes: int) -> Push:
-        """Queue a copy."""
+    def submit(self, copy: Callable[[], None], nbytes: int, *, computes: bool = False) -> Push:
+        """Queue a copy, or what a computation writes."""
         delay, last = self.backend.delay if self.delay is None else self.delay, self._last
         within = _queues.get(_thread.get_ident()) is self._queue
         if not within and (delay or nbytes > _AT_ONCE or not (last is None or last.over)):
-            return self._enqueue(copy, delay)
+            return self._enqueue(copy, delay, computes=computes)
         # A finaliser may run on the thread, amid other work.
         work = _Work(copy, self._queue, 0.0 if within else delay)
         work.run()
@@ -503,13 +504,19 @@ class SimulatedStream:
         """Block until everything queued so far has run."""
         self._enqueue(lambda: None, 0.0).wait()
 
-    def _enqueue(self, function: Callable[[], None], delay: float) -> _Work:
+    def _enqueue(
+        self, function: Callable[[], None], delay: float, *, computes: bool = False
+    ) -> _Work:
         if self._process != os.getpid():
             # In a forked child: the thread exists only in the parent.
             self._start()
         work = self._last = _Work(function, self._queue, delay)
         # With the stream, which has to live until the work has run.
-        self._queue.put((self, work))
+        calls = [partial(self._queue.put, (self, work))]
+        if computes:
+            calls.append(partial(setattr, self.backend, "last_computation", work))
+        # One call in C makes both, so that an interrupt leaves no work that nothing waits for.
+        deque(map(call, calls), 0)
         return work
 
 

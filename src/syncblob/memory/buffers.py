@@ -237,6 +237,7 @@ class Buffers:
                 known.common = object()
                 count("shared", self.nbytes)
             window.common = known.common
+            self.shared = True
             # Unless a signal handler has replaced either. None can run from here on.
             if self.whole[side] is None and self.whole[other] is known:
                 self.whole[side] = window

@@ -9,6 +9,7 @@ look at it first. Last comes what may be left undone.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import lru_cache, partial, reduce
 from itertools import chain
 from operator import and_
@@ -390,6 +391,11 @@ def _undo(ledger: Ledger, change: Change | None, revoked: list[Loan], written: l
         # new contents already, so the whole range must have them.
         ledger.spans = change.after
         return
+    if change is not None and change.starts:
+        # An interrupt may have come when an asynchronous copy had begun, and was not noted.
+        device: Any = ledger.homes[max(change.side, *change.starts)]
+        with suppress(Exception):
+            device.capturing or device.synchronize()
     for array in [loan() for loan in revoked]:
         if array is not None:
             array.flags.writeable = True

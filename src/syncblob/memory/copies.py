@@ -18,7 +18,7 @@ from syncblob.devices import Side
 from syncblob.memory import changes
 from syncblob.memory.changes import Change, commit
 from syncblob.memory.operations import in_turn, is_written_elsewhere, searches
-from syncblob.memory.state_machine import CONST, MUTABLE, Access, Head
+from syncblob.memory.state_machine import CONST, MUTABLE, Access, Head, Run
 from syncblob.memory.windows import provide
 
 if TYPE_CHECKING:
@@ -201,9 +201,6 @@ def _plan_push(
         there = change.before.runs(max(start, alias.start), min(stop, alias.stop))
         after = after.replaced(there)
     # Other sides may hold the bytes, too, and one with the same buffer need not be copied from.
-    pieces = [
-        run._replace(holders=run.holders & alike or run.holders & mine or run.holders)
-        for run in change.pieces
-    ]
+    pieces = [Run(a, b, held & alike or held & mine or held) for a, b, held in change.pieces]
     start_copy = (lambda *arrays: device.push(*arrays, stream)) if side else device.pull
     return change._replace(after=after, pieces=pieces, starts={origin: start_copy})

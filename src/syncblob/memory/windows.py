@@ -164,9 +164,7 @@ def free(
     if side is Side.HOST:
         # From now on. An operator that has begun before writes again.
         HOST.writers = WRITERS
-    # From here on, who begins to use it waits for the lock. For good, because evictions renew
-    # shortcuts.
-    ledger.revoke_shortcuts()
+    # From here on, who begins to use it waits for the lock.
     ledger.forget_shortcuts(side)
     home: Any = ledger.home(side)
     windows = ledger.inside(side, *reach)

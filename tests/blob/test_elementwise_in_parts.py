@@ -52,6 +52,16 @@ def test_operands_need_not_fit_together(room, held, other):
     assert first.on("cpu").tolist() == (NUMBERS + (held == "first")).tolist()
 
 
+@pytest.mark.parametrize("whole", [False, True])
+def test_the_operand_may_be_a_view_that_fills_the_device(room, whole):
+    room.capacity = NBYTES
+    blob = blob_of(NUMBERS if whole else np.arange(COUNT * 4 // 3, dtype=np.int32))
+    view = blob[: COUNT * 3 // 4 if whole else COUNT]
+    if whole:
+        blob.gpu_data()
+    assert (view * 2).on("cpu").tolist() == [2 * x for x in range(view.size)]
+
+
 @pytest.mark.usefixtures("room")
 def test_the_result_has_the_class_of_the_operand_that_is_of_a_subclass():
     class Named(Blob):

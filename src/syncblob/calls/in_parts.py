@@ -57,12 +57,17 @@ def _compute_in_parts(rules: Rules, like: Any, operands: Sequence[Any]) -> Any:
     """Make the call of `compute_in_room` with parts of the operands, which are freed first."""
     blobs: list[Any] = [x for x in operands if isinstance(x, BlobCore)]
     (home,) = {x.home for x in blobs} - {HOST}
-    for x in blobs:
-        side = x.memory.side_of(home)
-        if x.memory.buffer(side) is not None:
-            # Whole buffers of the operands of a running operation are not evicted otherwise.
-            with suppress(BufferError):
-                free(x, side)
+
+    def leave() -> None:
+        for x in blobs:
+            side = x.memory.side_of(home)
+            window = x.memory.window_over(side, *x.layout.reach)
+            if window is not None:
+                # It is not evicted otherwise, because each part lies in it.
+                with suppress(BufferError):
+                    free(x, side, (window.start, window.stop))
+
+    leave()
     flat = [x if type(x) in SCALARS else x.reshape(-1) for x in operands]
     writes = rules.check is not None
 
@@ -84,7 +89,7 @@ def _compute_in_parts(rules: Rules, like: Any, operands: Sequence[Any]) -> Any:
         for target, values in zip(into, compute(part), strict=True):
             target[part] = values
 
-    _for_each_part(compute if writes else write, like.size)
+    _for_each_part(compute if writes else write, like.size, leave)
     if not writes:
         return tuple(results) if len(results) > 1 else results[0]
     name = rules.function.__name__
@@ -121,8 +126,13 @@ def _can_divide(rules: Rules, operands: Sequence[Any]) -> bool:
     )
 
 
-def _for_each_part(compute: Callable[[slice], object], size: int) -> None:
-    """Call a function for each part of the elements, for smaller ones if memory is short."""
+def _for_each_part(
+    compute: Callable[[slice], object], size: int, leave: Callable[[], None]
+) -> None:
+    """Call a function for each part of the elements, for smaller ones if memory is short.
+
+    `leave` frees the operands again, which another thread may have been using.
+    """
     step, start = max(size // _PARTS, 1), 0
     while start < size:
         # Smaller parts come sooner than what other threads give back.
@@ -133,5 +143,6 @@ def _for_each_part(compute: Callable[[slice], object], size: int) -> None:
             step //= 2
             if step < _LEAST:
                 raise
+            leave()
         else:
             start += step

@@ -398,9 +398,9 @@ def test_a_use_on_the_accelerator_comes_after_each_upload_of_its_range(held, mon
         return False
 
     with monkeypatch.context() as patch:
-        patch.setattr(type(uploads[0].push), "order", order)
+        patch.setattr(type(uploads[0].begun[0]), "order", order)
         memory.lend(Side.ACCELERATOR, Access.CONST, Layout.raw(24 - first, first), "use")
-    expected = {id(upload.push) for upload in uploads if upload.start >= first}
+    expected = {id(upload.begun[0]) for upload in uploads if upload.start >= first}
     assert {id(push) for push in ordered} == expected
     # Neither has finished.
     assert memory.uploads == uploads

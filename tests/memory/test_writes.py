@@ -368,7 +368,7 @@ def test_assigning_a_number_spares_aliases_and_uploads_of_other_elements(simulat
     alias = np.from_dlpack(host)
     blob[1].async_gpu_push(simulated.stream(delay=0.3))
     host[0] = 6
-    assert not blob.memory.uploads[0].push.over
+    assert not blob.memory.uploads[0].begun[0].over
     del alias
     assert blob.tolist() == [6, 1]
 

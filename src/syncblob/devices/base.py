@@ -306,6 +306,12 @@ class Finished(Push):
         """No-op."""
 
 
+def begin(begun: list[Push], start_copy: Callable[..., Push], *arrays: Any) -> Push:
+    """Start an asynchronous copy. One call in C also notes its push, whatever interrupts it."""
+    begun.extend(map(start_copy, *[(array,) for array in arrays]))
+    return begun[0]
+
+
 class Accelerator(Home):
     """A home that is not the host, with the copies between it and the host.
 
@@ -446,7 +452,8 @@ class Accelerator(Home):
     def push(self, host: NDArray[np.uint8], buffer: Any, stream: Any) -> Push:
         """Start an upload on `stream` and return at once. By default, copy before returning.
 
-        It keeps both buffers until it is over: after an error, the memory does not.
+        It keeps both buffers until it is over: after an error, the memory does not. If this raises,
+        or an interrupt does, what it has started has to be over.
 
         Raises TypeError if there is no such stream; None is the device's own.
         """

@@ -397,11 +397,19 @@ class SimulatedBackend(NumpyHome, Accelerator):
         if not isinstance(stream, SimulatedStream) or stream.backend is not self:
             raise TypeError(f"expected a stream of {self.device} or None, got {stream!r}")
         last = self.last_computation
-        return stream.submit(lambda: self.upload(host, buffer, last), host.nbytes)
+        return self._begin(stream, lambda: self.upload(host, buffer, last), host.nbytes)
 
     def pull(self, buffer: NDArray[np.uint8], host: NDArray[np.uint8]) -> Push:
-        last = self.last_computation
-        return self._own_stream().submit(lambda: self.download(buffer, host, last), host.nbytes)
+        last, stream = self.last_computation, self._own_stream()
+        return self._begin(stream, lambda: self.download(buffer, host, last), host.nbytes)
+
+    def _begin(self, stream: SimulatedStream, copy: Callable[[], None], nbytes: int) -> Push:
+        """Start a copy. If an interrupt raises, it is over."""
+        try:
+            return stream.submit(copy, nbytes)
+        except BaseException:
+            stream.synchronize()
+            raise
 
     def _own_stream(self) -> SimulatedStream:
         with self._lock.held:

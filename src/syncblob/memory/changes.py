@@ -9,7 +9,6 @@ look at it first. Last comes what may be left undone.
 
 from __future__ import annotations
 
-from contextlib import suppress
 from functools import lru_cache, partial, reduce
 from itertools import chain
 from operator import and_
@@ -20,7 +19,7 @@ import numpy as np
 
 from syncblob._source_lines import user_instruction
 from syncblob.devices import Side
-from syncblob.devices.base import WRITERS
+from syncblob.devices.base import WRITERS, begin
 from syncblob.memory.buffers import DIRECTIONS, EMPTY, PAIR, Window, find_window
 from syncblob.memory.ledger import OLDEST, Transition, Upload
 from syncblob.memory.loans import BORROW, NO_LOANS, require_announced
@@ -311,10 +310,11 @@ def _prepare(  # noqa: C901, PLR0912  # all that can fail, in order
             if target.nbytes != last - first:
                 target = window.part(first, last)
             start_copy = change.starts.get(origin)
-            work = ledger.move(origin, side, contents, target, first, reason, because, start_copy)
             if start_copy:
-                # Before the map counts its bytes: who finds these there has to wait.
-                ledger.uploads += (Upload(first, last, work, side, origin),)
+                # First, and with its push as soon as that returns: an interrupt forgets no copy.
+                ledger.uploads += (Upload(first, last, [], side, origin),)
+                start_copy = partial(begin, ledger.uploads[-1].begun, start_copy)
+            ledger.move(origin, side, contents, target, first, reason, because, start_copy)
         copied = "peer" if side and origin else copied or DIRECTIONS[side > 0]
     if stale and window is not None and window.common is not None:
         # Work of others may still read what is about to be written.
@@ -391,11 +391,6 @@ def _undo(ledger: Ledger, change: Change | None, revoked: list[Loan], written: l
         # new contents already, so the whole range must have them.
         ledger.spans = change.after
         return
-    if change is not None and change.starts:
-        # An interrupt may have come when an asynchronous copy had begun, and was not noted.
-        device: Any = ledger.homes[max(change.side, *change.starts)]
-        with suppress(Exception):
-            device.capturing or device.synchronize()
     for array in [loan() for loan in revoked]:
         if array is not None:
             array.flags.writeable = True

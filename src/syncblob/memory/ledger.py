@@ -40,11 +40,11 @@ _BEFORE_ALL_LOGS = (-1, Side.HOST)
 
 
 class Upload(NamedTuple):
-    """An asynchronous copy of a range from a side to another. Most are uploads."""
+    """An asynchronous copy of a range from a side to another, with its push once it has begun."""
 
     start: int
     stop: int
-    push: Push
+    begun: list[Push]
     side: Side
     origin: Side
 
@@ -365,11 +365,12 @@ class Ledger(Buffers):
                 if side is upload.origin and access is CONST:
                     continue
                 if side is Side.HOST or side not in {upload.origin, upload.side}:
-                    upload.push.wait()
-                elif not upload.push.order():
+                    for push in upload.begun:
+                        push.wait()
+                elif not all(push.order() for push in upload.begun):
                     continue
             except Exception:
-                if not upload.push.over:
+                if not upload.begun[0].over:
                     # A signal handler has ended the wait, but the copy is still running.
                     raise
                 # The copy has failed. Change the map first, because readers without the lock trust
@@ -393,10 +394,10 @@ class Ledger(Buffers):
     def forget_arrived(self, waited: Upload | None = None) -> None:
         """Forget the copies that have arrived, without a wait, and one that was waited for."""
         known = self.uploads
-        running = tuple([each for each in known if not (each is waited or each.push.arrived)])
+        still = tuple([x for x in known if x is not waited and x.begun and not x.begun[0].arrived])
         # Unless a signal handler has started another: then all stay for the next access.
         if self.uploads is known:
-            self.uploads = running
+            self.uploads = still
 
     def forget_source(self, start: int, stop: int) -> None:
         """Record that a range may be written from now on, so that its source is out of date."""

@@ -1298,20 +1298,6 @@ def test_what_is_too_large_for_its_device_is_copied_on_the_host(two):
     assert two.uploads == 0
 
 
-def test_what_failed_before_its_limit_was_removed_is_made_again(limited, monkeypatch):
-    blob, other, require_room = filled(1), filled(2), limited._require_room
-
-    def require_and_remove(nbytes, **keywords):
-        try:
-            require_room(nbytes, **keywords)
-        finally:
-            limited.capacity = None
-
-    limited.capacity = limited.used_nbytes
-    monkeypatch.setattr(limited, "_require_room", require_and_remove)
-    assert (blob + other).tolist() == [3] * COUNT
-
-
 def test_a_device_without_a_limit_evicts_nothing(limited):
     blob = filled(1)
 

@@ -229,10 +229,7 @@ def _may_help(error: Exception, home: Home | None) -> bool:
         return False
     # Elements may be gathered on another side than that of the call.
     place, needed = known.setdefault("home", home), known.get(NEEDED, 0)
-    # Another thread may have removed the limit that was in the way.
-    helps: bool = place.can_hold(needed) and (
-        place.bounded or needed > 0 or isinstance(error, NotNowError)
-    )
+    helps: bool = place.can_hold(needed) and (place.bounded or isinstance(error, NotNowError))
     if helps and within is not None and not within.written:
         known[_WAITS_FOR_ROOM] = True
     elif place.bounded and not helps:

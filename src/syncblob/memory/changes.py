@@ -381,7 +381,8 @@ def _clean_up(ledger: Ledger, change: Change, revoked: list[Loan], last: Transit
         for other in ledger.all_sides:
             for start, stop, _ in change.pieces if ledger.alike(side) >> other & 1 else ():
                 (watch.drop if change.starts else watch.renew)(other, start, stop)
-    return not (watch or ledger.source or ledger.aliased)
+    rare = watch or ledger.source or change.after.uniform is None
+    return not (rare or ledger.aliased)
 
 
 def _undo(ledger: Ledger, change: Change | None, revoked: list[Loan], written: list[int]) -> None:

@@ -1007,6 +1007,15 @@ def test_a_copy_within_an_operation_is_a_part_of_it():
     assert first.tolist() == second.tolist()
 
 
+def test_writes_on_the_host_are_noted_once_threads_work_side_by_side(monkeypatch):
+    monkeypatch.setattr(HOST, "writers", None)
+    operations.attempt(id, filled(1))
+    assert HOST.writers is None
+    with busy(filled(1)):
+        operations.attempt(id, filled(2))
+    assert HOST.writers is operations.WRITERS
+
+
 def test_a_summary_amid_an_operation_names_no_operand(limited):
     limited.capacity, first = None, filled(1)
     summary = operations.attempt(lambda _: syncblob.memory_summary(LIMITED), first)

@@ -564,6 +564,28 @@ def test_the_host_waits_for_what_uses_a_buffer_from_after_a_change_of_kind():
     assert product.tolist() == [20] * 3
 
 
+def test_a_buffer_that_one_space_cannot_use_may_be_shared_from_another(monkeypatch):
+    first, second = (syncblob.simulated(n, shared=True) for n in (20, 21))
+    blob, share, tries = filled(1, 3, device="simulated:20"), second.share, iter((True, False))
+    blob.gpu_data()
+    monkeypatch.setattr(second, "share", lambda buffer: None if next(tries) else share(buffer))
+    far = blob.on("simulated:21")
+    far += 1
+    assert blob.memory.alike(Side.HOST) == 7
+    assert blob.tolist() == [2] * 3
+    first.synchronize()
+
+
+def test_a_source_is_uploaded_into_memory_that_the_host_cannot_use(monkeypatch):
+    device = syncblob.simulated(22, shared=True)
+    monkeypatch.setattr(device, "share", lambda _: None)
+    values = np.arange(3, dtype=np.int32)
+    blob = Blob.from_source(3, "int32", lambda: values.view(np.uint8), device="simulated:22")
+    with record_transfers() as log:
+        assert blob.gpu_data().tolist() == [0, 1, 2]
+    assert (log.uploads, log.shared) == (1, 0)
+
+
 def test_kinds_that_there_are_not_are_named():
     with pytest.raises(ValueError, match="'shared' or 'separate', got 'one'"):
         set_memory_kind(SHARED, "one")

@@ -187,7 +187,9 @@ def test_the_thread_that_forks_may_be_inside_itself():
 @pytest.mark.timeout(120)
 @pytest.mark.usefixtures("simulated")
 def test_children_of_a_process_with_busy_threads_do_not_hang():
-    shared = [made(1000) for _ in range(4)]
+    # NumPy keeps the GIL for so few elements, so that no fork comes amid a write of its own.
+    count = 400
+    shared = [made(count) for _ in range(4)]
     stop = threading.Event()
 
     def compute(number):
@@ -213,7 +215,7 @@ def test_children_of_a_process_with_busy_threads_do_not_hang():
             else:
                 first = values[0]
                 assert first in (1, 2)
-                assert values == list(range(first, first + 1000))
+                assert values == list(range(first, first + count))
         assert (made() + made()).cpu_data().tolist() == [2, 4, 6]
 
     try:

@@ -60,11 +60,16 @@ def _audible(code):
     """Return the offsets of the instructions before which a handler may run, or nearly so."""
     instructions = [i for i in dis.get_instructions(code) if i.opname != "PRECALL"]
     found = set()
+    stored = False
     for place, instruction in enumerate(instructions):
         before = [(i.opname, i.argval) for i in instructions[max(0, place - 3) : place]]
         leaves = before == [("LOAD_CONST", None)] * 3 or ("LOAD_FAST", "release") in before[1:]
         leaves = leaves or "pop" in [argument for _, argument in before]
         silent = (instruction.opname == "CALL" and leaves) or instruction.argval == "pop"
+        # Nothing is called from one item that is stored to the next.
+        store = instruction.opname == "STORE_SUBSCR"
+        silent = silent or (store and stored)
+        stored = store or (stored and instruction.opname in _SILENT)
         if instruction.opname not in _SILENT and not silent:
             found.add(instruction.offset)
     return frozenset(found)

@@ -466,9 +466,9 @@ def _prefetch(ledger: Ledger, side: Side, start: int, stop: int) -> None:
     common = reduce(operator.and_, [run.holders for run in lacking], -1)
     if common == -1:
         return
-    if side:
+    if side and common & 1:
         push(ledger, side, None, start, stop, "prefetch")
         return
     origin = common and ledger.nearest(side, common)
-    if not (origin and pull(ledger, origin, start, stop, "prefetch")):
+    if side or not (origin and pull(ledger, origin, start, stop, "prefetch")):
         acquire(ledger, side, CONST, Layout.raw(stop - start, start), "prefetch", locked=True)

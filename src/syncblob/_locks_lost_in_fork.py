@@ -62,10 +62,8 @@ class LostLock:
         """No-op; the lock is never entered."""
 
 
-def if_free(
-    lock: Any, function: Callable[..., int], *args: Any, again: bool = False, taken: int = 0
-) -> int:
-    """Call a function under a lock. Never wait: return `taken` if another thread has the lock.
+def if_free(lock: Any, function: Callable[..., int], *args: Any, again: bool = False) -> int | None:
+    """Call a function under a lock. Never wait: return None if another thread has the lock.
 
     That one may be waiting for this one. If this one has it, it is in an access: return 0, unless
     `again` tells that it may take the lock again.
@@ -78,7 +76,7 @@ def if_free(
         # One call in C takes the lock and records that, and the release follows without another
         # call. So no interrupt leaves the lock locked.
         ours.extend(filter(None, map(lock.acquire, (False,))))
-        return function(*args) if ours else taken
+        return function(*args) if ours else None
     finally:
         if ours:
             release()

@@ -7,6 +7,7 @@ what was there before, or as poison. Random programs are in `test_region_program
 import operator
 import os
 import pickle
+import threading
 import warnings
 
 import numpy as np
@@ -19,7 +20,8 @@ from other_processes import forked
 import syncblob
 from syncblob import Blob, Head, memory_kind, record_transfers, set_memory_kind, use_device
 from syncblob.devices import Side, simulation
-from syncblob.memory import changes
+from syncblob.devices.base import ENDING
+from syncblob.memory import Access, changes
 from syncblob.memory.buffers import Window
 
 N = 1000
@@ -311,6 +313,17 @@ def test_an_alias_of_the_device_is_waited_for_whoever_wrote_last(blob, device):
         assert (const == 34).all()
         blob += 1
     assert (blob.cpu_data() == 35).all()
+
+
+@pytest.mark.parametrize("kept", Side)
+def test_operations_end_only_beside_an_alias_of_another_side(blob, kept):
+    blob.gpu_data(), blob.cpu_data()
+    alias = blob.memory.export(kept, Access.MUTABLE, blob.layout, "use", "DLPack")
+    blob.memory.array(Side.ACCELERATOR, Access.MUTABLE, blob.layout, "use")
+    ends = (blob.home, threading.get_ident()) in ENDING
+    ENDING.clear()
+    assert ends is (kept is Side.HOST)
+    del alias
 
 
 def test_operations_end_while_an_alias_of_the_host_may_write(blob):

@@ -461,9 +461,12 @@ def leave(
 ) -> None:
     """Call a function that replaces memories, under their locks, and end what they have lent."""
     rest = partial(leave, others[0], others[1:], replace, announced) if others else replace
-    # If it raises, nothing has ended.
-    change = partial(commit, fill=lambda *_: rest())
-    ledger.under_lock(change, _plan_leave, Side.HOST, CONST, 0, ledger.nbytes, "", announced)
+
+    def change(_: Ledger) -> None:
+        fields = Side.HOST, CONST, 0, ledger.nbytes, "", announced
+        commit(ledger, _plan_leave, *fields, fill=lambda *_: rest())  # if it raises, none ends
+
+    ledger.under_lock(change)
 
 
 def _plan_leave(

@@ -115,7 +115,7 @@ def _parts(layout: Layout, ledger: Ledger) -> Iterator[Layout]:
     axis = next(axis for axis, dim in enumerate(layout.shape) if dim > 1)
     middle = layout.shape[axis] // 2
     before = (slice(None),) * axis
-    for half in (slice(None, middle), slice(middle, None)):
+    for half in (slice(middle), slice(middle, None)):
         yield from _parts(layout.derive(operator.itemgetter((*before, half))), ledger)
 
 

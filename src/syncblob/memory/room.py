@@ -113,8 +113,8 @@ def make_room(home: Accelerator, reason: str, needed: int) -> int:
         for _, ledger, side, reach in sorted(_scored(home), key=lambda each: -each[0]):
             evict = partial(free, ledger, side, reach, EVICTION + reason, unseen=True)
             try:
-                got = if_free(ledger.lock, evict, taken=-1)
-                busy, freed = busy or got < 0, freed + max(got, 0)
+                got = if_free(ledger.lock, evict)
+                busy, freed = busy or got is None, freed + (got or 0)
             except (BesideCaptureError, BufferError):
                 # Others need not be waited for, or have no alias.
                 continue
@@ -240,13 +240,13 @@ def _may_help(error: Exception, home: Home | None) -> bool:
 
 def _take_turn(home: Home, thread: int) -> None:
     """Wait until a thread is the first in line, or else, if it does not stand there, a little."""
-    first = False
-    while not first:
+    while True:
         if thread:
             # It keeps its place there, unless a signal handler has left in its name.
             operations.line[thread] = home
         time.sleep(PAUSE)
-        first = not thread or operations.first_in_line(home) == thread
+        if not thread or operations.first_in_line(home) == thread:
+            return
 
 
 # Calls a function as an operation, and again, from its start, if other threads use the room that it

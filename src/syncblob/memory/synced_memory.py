@@ -440,7 +440,7 @@ class SyncedMemory(Ledger):
 
     def end_uploads(self) -> None:
         """Wait for uploads. A failed one changes the map, and its error is raised here."""
-        self.under_lock(Ledger.finish_uploads, Side.HOST, MUTABLE, 0, self.nbytes)
+        self.under_lock(lambda _: self.finish_uploads(Side.HOST, MUTABLE, 0, self.nbytes))
 
     def successor(self, nbytes: int) -> SyncedMemory:
         """Return an UNINITIALIZED memory of another size, for the same device."""

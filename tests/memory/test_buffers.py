@@ -32,6 +32,7 @@ def test_a_memory_over_a_buffer_has_its_contents_there(side):
     backend = simulated_device(1) if side is Side.ACCELERATOR else None
     with use_device("simulated:1"):
         memory = SyncedMemory.adopting(buffer, accelerator=backend)
+        assert [x.writable for x in memory.shortcuts.values()] == [True]
         assert (memory.head, memory.nbytes) == (HEADS[side], NBYTES)
         assert memory.buffer(side) is buffer
         assert memory.buffer(Side(1 - side)) is None

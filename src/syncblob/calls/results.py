@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
-from operator import call, setitem
+from operator import setitem
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from syncblob.blob.scalars import element
 from syncblob.calls.nested import rebuilt
 from syncblob.calls.operands import blob_over
 from syncblob.devices import HOST, Side, supervisors
+from syncblob.devices.base import make_calls
 from syncblob.interop.adopt import can_adopt
 from syncblob.memory import MUTABLE, OVERWRITE, acquire, compute, has_written
 
@@ -86,8 +86,7 @@ def overwrite(
     """
     if not overwrites:
         if calls:
-            # One call in C makes all, so that no signal handler can run between writes and notes.
-            home.compute(deque, map(call, calls), 0)
+            home.compute(make_calls, calls)
         return
     # Always in the same order, because each is made under the locks of those before.
     (memory, layout, prepare, contents), *rest = sorted(overwrites, key=lambda each: id(each[0]))

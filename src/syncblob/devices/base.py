@@ -8,7 +8,8 @@ import operator
 import time
 from _thread import get_ident
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterable
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
@@ -304,6 +305,11 @@ class Finished(Push):
 
     def wait(self) -> None:
         """No-op."""
+
+
+def make_calls(calls: Iterable[Callable[[], object]]) -> None:
+    """Make calls in C, so that no signal handler can run between them."""
+    deque(map(operator.call, calls), 0)
 
 
 def begin(begun: list[Push], start_copy: Callable[..., Push], *arrays: Any) -> Push:

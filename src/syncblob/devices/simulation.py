@@ -16,11 +16,10 @@ import math
 import os
 import time
 import weakref
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from operator import call, index
+from operator import index
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +29,7 @@ from syncblob._formatting import human_bytes
 from syncblob._layout import is_dummy
 from syncblob._locks_lost_in_fork import Lock
 from syncblob._weak_list import Reference, WeakList
-from syncblob.devices.base import DLPACK_CPU, ENDING, NEEDED, Accelerator, Push
+from syncblob.devices.base import DLPACK_CPU, ENDING, NEEDED, Accelerator, Push, make_calls
 from syncblob.devices.device import Device
 from syncblob.devices.host import NumpyHome
 
@@ -523,8 +522,8 @@ class SimulatedStream:
         calls = [partial(self._queue.put, (self, work))]
         if computes:
             calls.append(partial(setattr, self.backend, "last_computation", work))
-        # One call in C makes both, so that an interrupt leaves no work that nothing waits for.
-        deque(map(call, calls), 0)
+        # Together, so that an interrupt leaves no work that nothing waits for.
+        make_calls(calls)
         return work
 
 

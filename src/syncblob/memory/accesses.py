@@ -58,7 +58,7 @@ def acquire(  # noqa: C901, PLR0912, PLR0913  # an access; inlined, because call
                     # Another thread has resized the Blob.
                     start, stop = min(start, spans.nbytes), spans.nbytes
                 whole = layout.start == start and layout.stop == stop
-                if access is OVERWRITE and not (whole and (layout.contiguous or layout.gapless)):
+                if access is OVERWRITE and not (whole and layout.gapless):
                     # Such an overwrite leaves bytes of the range.
                     access = MUTABLE
                 buffer = ledger.whole[side]
@@ -199,11 +199,11 @@ def expose(
         loans.live.difference_update([each for each in there if each.exposed])
 
 
-def assume_unaliased(ledger: Ledger, start: int, stop: int, sides: int = -1) -> None:
-    """End the exposure of a range on some sides: the caller promises that no alias writes."""
+def assume_unaliased(ledger: Ledger, start: int, stop: int, side: Side | None = None) -> None:
+    """End the exposure of a range, on one side or all: the caller promises that no alias writes."""
     with ledger.lock:
-        for loan in ledger.loans.writers(start, stop, sides):
-            if loan.exposed:
+        for loan in ledger.loans.writers(start, stop):
+            if loan.exposed and side in {None, loan.side}:
                 ledger.loans.cut(loan, start, stop)
 
 
@@ -215,4 +215,4 @@ def refresh(ledger: Ledger, start: int, stop: int, *, still_exposed: bool) -> No
     with ledger.lock:
         take(ledger, Side.HOST, start, stop)
         if not still_exposed:
-            assume_unaliased(ledger, start, stop, 1 << Side.HOST)
+            assume_unaliased(ledger, start, stop, Side.HOST)

@@ -397,12 +397,12 @@ def _undo(ledger: Ledger, change: Change | None, revoked: list[Loan], written: l
             array.flags.writeable = True
 
 
-def _commit_surely(*arguments: Any) -> None:
-    """Commit a change, and again if an asynchronous copy has failed, or an interrupt came."""
+def _surely(change: Callable[[], object]) -> None:
+    """Make a change, and again if an asynchronous copy has failed, or an interrupt came."""
     try:
-        commit(*arguments)
+        change()
     except BaseException:
-        commit(*arguments)
+        change()
         raise
 
 
@@ -417,7 +417,7 @@ def take(
         ledger.watch.drop(side, start, stop)
     if ledger.is_alone(side, start, stop):
         return
-    _commit_surely(ledger, _plan_taking, side, CONST, start, stop, reason, everything)
+    _surely(lambda: commit(ledger, _plan_taking, side, CONST, start, stop, reason, everything))
 
 
 def _plan_taking(
@@ -438,7 +438,8 @@ def adopt(ledger: Ledger, side: Side, buffer: Any, announced: Collection[set[Loa
     ledger.forget_source(*reach)
     ledger.compare_watch(side, *reach, writes=True)
     replaced = ledger.windows(side)
-    _commit_surely(ledger, _plan_adoption, side, OVERWRITE, *reach, "adoption", (buffer, announced))
+    change = _plan_adoption, side, OVERWRITE, *reach, "adoption", (buffer, announced)
+    _surely(lambda: commit(ledger, *change))
     let_go(replaced)
 
 

@@ -224,7 +224,7 @@ def look_up(held: int, side: int, access: Access) -> tuple[bool, int]:
     """Return by the table if bytes come to a side, and the holders afterwards; others are one."""
     mine = 1 << side
     others = held & ~mine
-    brings, head = TABLE[(held & mine and 2) | (others and 1)][access]
+    brings, head = TABLE[2 * bool(held & mine) + bool(others)][access]
     return brings, mine | others if head & 1 else mine
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-from collections import deque
 from contextlib import suppress
 from functools import partial, reduce
 from typing import TYPE_CHECKING, Any, Never, Self
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Never, Self
 from syncblob._layout import Layout
 from syncblob.arrays.native import buffer_of
 from syncblob.devices import Device, Side
+from syncblob.devices.base import make_calls
 from syncblob.memory.accesses import acquire, alias, borrow, export_watched
 from syncblob.memory.buffers import Window
 from syncblob.memory.changes import adopt, take
@@ -308,10 +308,9 @@ class SyncedMemory(Ledger):
         def fill(buffer: Window, written: list[int]) -> None:
             home = self.home(side)
             array = buffer.own_view(home, layout, writable=True)
-            # One call in C makes both calls, so that no signal handler can run between them.
             calls = partial(function, array, *args), partial(operator.setitem, written, 0, 1)
             try:
-                home.compute(deque, map(operator.call, calls), 0)
+                home.compute(make_calls, calls)
             finally:
                 home.used(array, *args)
 

@@ -61,7 +61,7 @@ def provide(
         return found
     start, stop, replaced = _union(ledger, side, *reach)
     nbytes = stop - start + sum(map(_NBYTES, ledger.windows(side))) - sum(map(_NBYTES, replaced))
-    if nbytes > _MOST * ledger.nbytes and stop - start < ledger.nbytes:
+    if nbytes > _MOST * ledger.nbytes:
         with suppress(MemoryError, BufferError):
             grow(ledger, side, 0, ledger.nbytes, reason)
             return None

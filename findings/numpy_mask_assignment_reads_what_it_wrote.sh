@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# NumPy 2.4 lets a value overlap the array that it is assigned to: slices, index arrays, `copyto` with `where=`, `put`,
-# `place`, `putmask`, `take` and `compress` with `out=`, ufuncs and `cumsum` all behave as if the value were a copy.
-# Two ways to write the same do not: an assignment to a boolean mask, and one to `a.flat[:]` or `a.flat[...]`. They copy
-# element by element and read what they have written a moment ago, so that half of the values are lost, silently. An
-# assignment to `a.flat` itself is right.
+# NumPy 2.4 lets a value overlap the array that it is assigned to: slices of one step, index arrays, `copyto` with
+# `where=`, `put`, `place`, `putmask`, `take` and `compress` with `out=`, ufuncs and `cumsum` all behave as if the
+# value were a copy. Two ways to write the same do not: an assignment to a boolean mask, and one to `a.flat[:]` or
+# `a.flat[...]`. They copy element by element and read what they have written a moment ago, so that half of the values
+# are lost, silently. An assignment to `a.flat` itself is right.
 #
 # Seen, for a = arange(6) and the value a[::-1]: [5 4 3 2 1 0] with a[:], a[indices], copyto and a.flat = value;
 # [5 4 3 3 4 5] with a[mask], a.flat[:] and a.flat[...].

@@ -131,26 +131,40 @@ def test_the_campaign_finds_what_is_half_done():
     assert caught.value.__notes__
 
 
+def interrupt_everywhere(make, act, check):
+    """Act on a new state with an interrupt at each place, and check it each time."""
+
+    def run(point):
+        state = make()
+        with suppress(Interrupt), interrupted_at(point) if point else points_of() as points:
+            act(state)
+        check(state, point)
+        return points
+
+    # Objects that are made once in a process exist after the first run.
+    run(None)
+    for point in run(None):
+        run(point)
+
+
 @pytest.mark.parametrize("way", ["cpu", "simulated:0"])
 def test_no_copy_of_an_interrupted_prefetch_overwrites_a_later_write(way):
     side = "cpu" if way == "cpu" else "gpu"
 
-    def interrupted(point):
+    def make():
         blob = Blob(3, device="simulated:0")
         for each in ("gpu", "cpu") if side == "gpu" else ("cpu", "gpu"):
             getattr(blob, f"mutable_{each}_data")()[...] = 1
-        with suppress(Interrupt), interrupted_at(point) if point else points_of() as points:
-            blob.prefetch(way)
+        return blob
+
+    def check(blob, point):
         getattr(blob, f"overwrite_{side}_data")()[...] = 2
         BACKEND.synchronize()
         assert getattr(blob, f"{side}_data")().tolist() == [2] * 3, point
-        return points
 
     BACKEND.delay = 0.001
     try:
-        interrupted(None)
-        for point in interrupted(None):
-            interrupted(point)
+        interrupt_everywhere(make, lambda blob: blob.prefetch(way), check)
     finally:
         BACKEND.delay = 0.0
 
@@ -159,20 +173,18 @@ def test_what_a_computation_in_shared_memory_writes_late_is_waited_for_after_an_
     device = simulated(18, shared=True)
     device.delay = 0.001
 
-    def interrupted(point):
+    def make():
         blob = Blob(3, device="simulated:18")
         blob[...] = 1
-        with suppress(Interrupt), interrupted_at(point) if point else points_of() as points:
-            blob += 1
+        return blob
+
+    def check(blob, point):
         assert set(blob.cpu_data().tolist()) in ({1}, {2})
         blob.overwrite_cpu_data()[...] = 3
         device.synchronize()
         assert blob.cpu_data().tolist() == [3] * 3, point
-        return points
 
-    interrupted(None)
-    for point in interrupted(None):
-        interrupted(point)
+    interrupt_everywhere(make, lambda blob: blob.__iadd__(1), check)
 
 
 def test_an_interrupt_of_set_gpu_data_keeps_what_the_device_shares_with_the_host():

@@ -496,7 +496,7 @@ class SimulatedStream:
     def submit(self, copy: Callable[[], None], nbytes: int, *, computes: bool = False) -> Push:
         """Queue a copy, or what a computation writes."""
         delay, last = self.backend.delay if self.delay is None else self.delay, self._last
-        within = _queues.get(_thread.get_ident()) is self._queue
+        within = _runs_here(self._queue)
         if not within and (delay or nbytes > _AT_ONCE or not (last is None or last.over)):
             return self._enqueue(copy, delay, computes=computes)
         # A finaliser may run on the thread, amid other work.
@@ -575,7 +575,7 @@ class _Work(Push):
             if function is not None:
                 function()
             return
-        if not self.over and _queues.get(_thread.get_ident()) is self._queue:
+        if not self.over and _runs_here(self._queue):
             raise RuntimeError(
                 "a finaliser has interrupted the work of a simulated device, and would wait for "
                 "that device; use Blobs outside of finalisers"
@@ -607,6 +607,11 @@ class _Work(Push):
 
 # By thread, the queue that it runs.
 _queues: dict[int, object] = {}
+
+
+def _runs_here(queue: object) -> bool:
+    """Return whether this is the thread that runs a queue."""
+    return _queues.get(_thread.get_ident()) is queue
 
 
 def _run_all(queue: SimpleQueue[tuple[SimulatedStream, _Work] | None]) -> None:
